@@ -1,0 +1,49 @@
+"""Terms of a cartesian closed category over JAX's arrays: their types, values, plain meaning and text form.
+
+    import combinators as C
+
+is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python's own names if imported bare.
+"""
+
+from combinators import errors
+from combinators.context import Context
+from combinators.evaluate import evaluate
+from combinators.infer import infer
+from combinators.primitives import primitive
+from combinators.show import show
+from combinators.terms import Const, Eval, Fold, Id, Map, Proj, Scan, Term, compose, curry, extend, prod
+from combinators.types import Function, Tensor, type_of
+from combinators.values import Closure
+
+id = Id()
+eval = Eval()
+proj = Proj
+const = Const
+fold = Fold()
+scan = Scan()
+map = Map()
+
+__all__ = [
+    "Closure",
+    "Context",
+    "Function",
+    "Tensor",
+    "Term",
+    "compose",
+    "const",
+    "curry",
+    "errors",
+    "eval",
+    "evaluate",
+    "extend",
+    "fold",
+    "id",
+    "infer",
+    "map",
+    "primitive",
+    "prod",
+    "proj",
+    "scan",
+    "show",
+    "type_of",
+]

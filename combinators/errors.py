@@ -1,0 +1,169 @@
+"""Errors as data: what failed, the offending part, what was expected, what came, the user's line, one hint.
+
+Every error of ours is a `DiffcurryError`; it is rendered here and nowhere else.  Raise one with keyword arguments:
+
+    raise ProjectionError("no such component", part=term, expected="an index below 2", got="3", hint="...")
+
+Passes that walk a term add the way to the offending part while the error travels up (`within`), and the public entry
+points add the whole term, so that the part can be marked in it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NOT_USERS = tuple(
+    os.path.join(folder, "")
+    for folder in (
+        *(os.path.join(_HERE, package) for package in ("combinators", "compile_ccc", "tangents", "diffcurry")),
+        os.path.dirname(os.path.abspath(jax.__file__)),
+        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__))), "jaxlib"),
+        os.path.dirname(os.path.abspath(linecache.__file__)),
+    )
+)
+
+
+class DiffcurryError(TypeError):
+    """Base class of our errors.  `str(error)` is the rendered message; the fields stay readable."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        part: object = None,
+        expected: object = None,
+        got: object = None,
+        hint: str = "",
+        line: str | None = None,
+    ):
+        super().__init__(what)
+        self.what, self.part, self.expected, self.got, self.hint = what, part, expected, got, hint
+        self.line = user_line() if line is None else line
+        self.whole: object = None
+        self.path: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        rows = [self.what]
+        if self.whole is not None:
+            from combinators.show import show_marked
+
+            rows.append(show_marked(self.whole, self.path))
+        elif self.part is not None:
+            rows.append(f"  in: {self.part}")
+        rows += [
+            f"  {name}: {text}"
+            for name, text in (
+                ("expected", self.expected),
+                ("got", self.got),
+                ("at", self.line or None),
+                ("hint", self.hint or None),
+            )
+            if text is not None
+        ]
+        return "\n".join(rows)
+
+
+class CompositionError(DiffcurryError):
+    """An arrow is applied to a domain that it does not accept: types do not meet."""
+
+
+class ProjectionError(DiffcurryError):
+    """A projection names a component that the product does not have, or its domain is no product."""
+
+
+class EvalError(DiffcurryError):
+    """`eval` is applied to something that is not a function."""
+
+
+class FunctionArithmeticError(DiffcurryError):
+    """A function value is used as if it were an array."""
+
+
+class BareFunctionError(DiffcurryError):
+    """A Python function stands where a value is needed, and its domain is not known."""
+
+
+class UntypedFunctionError(DiffcurryError):
+    """A function is given as an argument without its type."""
+
+
+class ArityError(DiffcurryError):
+    """A function is called with the wrong number of arguments."""
+
+
+class ArgumentError(DiffcurryError):
+    """A function is called with an argument of the wrong structure, kind, shape or dtype."""
+
+
+class UnknownPrimitiveError(DiffcurryError):
+    """No primitive of this name is known, or it lacks a parameter."""
+
+
+class TracedBranchError(DiffcurryError):
+    """Python control flow depends on a traced value."""
+
+
+class NotDifferentiableError(DiffcurryError):
+    """A derivative is asked for that does not exist."""
+
+
+class LeakedFunctionError(DiffcurryError):
+    """A function value is used outside the trace that made it."""
+
+
+class UnsupportedError(DiffcurryError):
+    """A program does something that functions, or our terms, cannot cross."""
+
+
+class LoopError(DiffcurryError):
+    """The state of a loop changes its type from one step to the next."""
+
+
+@contextmanager
+def within(index: int) -> Iterator[None]:
+    """Adds `index` to the path of an error that passes through: the part with this number is the offending one."""
+    try:
+        yield
+    except DiffcurryError as error:
+        error.path = (index, *error.path)
+        raise
+
+
+@contextmanager
+def whole(term: object) -> Iterator[None]:
+    """Marks the offending part in `term` for errors that pass through; an outer `whole` does not override it."""
+    try:
+        yield
+    except DiffcurryError as error:
+        if error.whole is None and error.path:
+            error.whole = term
+        raise
+
+
+def is_users(file_name: str) -> bool:
+    """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
+    return not file_name.startswith((*_NOT_USERS, "<frozen"))
+
+
+def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
+    """The innermost line of the user's own code: of the given (file, line) frames, else of the running stack."""
+    for file_name, line in _running() if frames is None else frames:
+        if is_users(file_name):
+            source = linecache.getline(file_name, line).strip()
+            return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
+    return ""
+
+
+def _running() -> Iterator[tuple[str, int]]:
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back

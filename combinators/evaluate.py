@@ -1,0 +1,102 @@
+"""The plain meaning of terms: obvious enough to trust.  One case per combinator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, assert_never
+
+import jax
+
+from combinators.calls import conform
+from combinators.context import extend
+from combinators.errors import EvalError
+from combinators.infer import component, infer
+from combinators.primitives import bind
+from combinators.terms import (
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Map,
+    Primitive,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+)
+from combinators.types import Opaque, pack
+from combinators.values import Closure
+
+
+def evaluate(term: Term, x: Any) -> Any:
+    """The value of the arrow `term` at `x`, a value of its domain; runs operation by operation unless under `jax.jit`."""
+    match term:
+        case Id():
+            return x
+        case Compose(steps):
+            for f in steps:
+                x = evaluate(f, x)
+            return x
+        case Prod(parts, form):
+            return form.unflatten([evaluate(f, x) for f in parts])
+        case Proj(key):
+            return component(x, key, term)
+        case Extend(e):
+            return extend(x, evaluate(e, x))
+        case Curry():
+            return Closure(term, x)
+        case Eval():
+            f, argument = x
+            return apply(f, argument)
+        case Const(value):
+            return value
+        case Primitive():
+            return bind(term, x)
+        case Fold(reverse, length):
+            f, state, xs = x
+            return jax.lax.scan(lambda s, x: (apply(f, (s, x)), None), state, xs, length, reverse)[0]
+        case Scan(reverse, length):
+            f, state, xs = x
+            return jax.lax.scan(lambda s, x: apply(f, (s, x)), state, xs, length, reverse)
+        case Map():
+            f, xs = x
+            return jax.vmap(lambda x: apply(f, x))(xs)
+        case _:
+            assert_never(term)  # type: ignore[arg-type]
+
+
+def apply(f: Any, x: Any) -> Any:
+    """eval : the code of a closure runs on what it captured, extended by the argument."""
+    match f:
+        case Closure():
+            return evaluate(f.code.body, extend(f.environment, x))
+        case Opaque():
+            return f(x)
+        case _:
+            raise EvalError("eval finds no function to apply", expected="a function value", got=f)
+
+
+def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
+    """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
+    x = pack(arguments) if f.code.argument is None else conform(arguments, f.code.argument, f)
+    return _apply_checked(f, x)
+
+
+def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
+    """`term(*arguments)`: one call of compiled code."""
+    return _evaluate_checked(term, pack(arguments))
+
+
+@jax.jit
+def _apply_checked(f: Closure, x: Any) -> Any:
+    infer(Eval(), (f, x))
+    return apply(f, x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _evaluate_checked(term: Term, x: Any) -> Any:
+    infer(term, x)
+    return evaluate(term, x)

@@ -1,0 +1,75 @@
+"""Structural identity: a hashable key for whatever a term may hold, so that equal terms can be one object."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import numpy as np
+
+
+def key_of(value: Any) -> Hashable:
+    """A key that two values share exactly if they are interchangeable inside a term.
+
+    Numbers differ by type and sign of zero, arrays compare by content, JAX's programs by their equations, and tracers
+    and unhashable objects by identity.
+    """
+    match value:
+        case bool() | int() | str() | bytes() | None:
+            return (type(value), value)
+        case float() | complex():
+            return (type(value), repr(value))
+        case jax.core.Tracer():
+            return ("tracer", id(value))
+        case np.ndarray() | np.generic() | jax.Array():
+            return _array_key(value)
+        case jex.ClosedJaxpr():
+            return ("program", _program_key(value.jaxpr), tuple(map(key_of, value.consts)))
+        case jex.Jaxpr():
+            return ("program", _program_key(value))
+        case tuple() | list():
+            return (type(value), tuple(map(key_of, value)))
+        case dict():
+            return (dict, tuple((key_of(k), key_of(v)) for k, v in value.items()))
+        case _:
+            return _object_key(value)
+
+
+def _array_key(array: Any) -> Hashable:
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
+    weak = bool(getattr(array, "weak_type", False))
+    return ("array", array.shape, str(array.dtype), weak, np.asarray(array).tobytes())
+
+
+def _program_key(program: Any) -> Hashable:
+    """Equations over numbered variables, so that two traces of one function agree."""
+    number: dict[Any, int] = {}
+
+    def atom(x: Any) -> Hashable:
+        return (key_of(x.val), x.aval) if isinstance(x, jex.Literal) else number.setdefault(x, len(number))
+
+    inputs = tuple((atom(v), v.aval) for v in (*program.constvars, *program.invars))
+    equations = tuple(
+        (
+            eqn.primitive,
+            tuple(map(atom, eqn.invars)),
+            tuple((atom(v), v.aval) for v in eqn.outvars),
+            tuple((name, key_of(param)) for name, param in eqn.params.items()),
+        )
+        for eqn in program.eqns
+    )
+    return (inputs, equations, tuple(map(atom, program.outvars)))
+
+
+def _object_key(value: Any) -> Hashable:
+    leaves, form = jax.tree.flatten(value)
+    if len(leaves) != 1 or leaves[0] is not value:
+        return (form, tuple(map(key_of, leaves)))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return (type(value), value)

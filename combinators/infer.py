@@ -1,0 +1,234 @@
+"""Inference from a domain: Δ ⊢ f : Δ ⇝ τ read as a function from Δ to τ, one case per combinator.
+
+Types are computed, not unified.  `curry` gives an abstract closure, its code with the types of what it captured, and
+`eval` looks into it; a `Function(dom, cod)` stands for a function of which only the type is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+import jax
+
+from combinators.context import Context, extend
+from combinators.errors import (
+    ArgumentError,
+    CompositionError,
+    EvalError,
+    LoopError,
+    ProjectionError,
+    UntypedFunctionError,
+    whole,
+    within,
+)
+from combinators.primitives import shape
+from combinators.terms import (
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Map,
+    Primitive,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+)
+from combinators.types import Function, Tensor, Type, children, same_type, type_of
+from combinators.values import Closure
+
+
+def infer(term: Term, domain: Type) -> Type:
+    """The codomain of `term` on `domain`, a type (or values or `ShapeDtypeStruct`s, of which the type is taken).
+
+    The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
+    part marked in the term where types do not meet.
+    """
+    with whole(term):
+        return _infer(term, type_of(domain))
+
+
+def _infer(term: Term, x: Type) -> Type:
+    match term:
+        case Id():
+            return x
+        case Compose(steps):
+            for index, f in enumerate(steps):
+                with within(index):
+                    x = _infer(f, x)
+            return x
+        case Prod(parts, form):
+            types = []
+            for index, f in enumerate(parts):
+                with within(index):
+                    types.append(_infer(f, x))
+            return form.unflatten(types)
+        case Proj(key):
+            return component(x, key, term)
+        case Extend(e):
+            with within(0):
+                return extend(x, _infer(e, x))
+        case Curry():
+            return Closure(term, x)
+        case Eval():
+            return _apply(*_function_and(term, x, 2))
+        case Const(value):
+            return type_of(value)
+        case Primitive():
+            return shape(term, x)
+        case Fold():
+            f, state, xs = _function_and(term, x, 3)
+            _same_state(term, state, _apply(f, (state, _element(term, xs))))
+            return state
+        case Scan():
+            f, state, xs = _function_and(term, x, 3)
+            after = _apply(f, (state, _element(term, xs)))
+            if not (isinstance(after, tuple) and len(after) == 2):
+                raise LoopError("the step of a scan gives no pair", part=term, expected="(state, output)", got=after)
+            _same_state(term, state, after[0])
+            return state, _stacked(after[1], _length(term, xs))
+        case Map():
+            f, xs = _function_and(term, x, 2)
+            return _stacked(_apply(f, _element(term, xs)), _length(term, xs))
+        case _:
+            assert_never(term)  # type: ignore[arg-type]
+
+
+def component(product: Any, key: Any, part: Term | None = None) -> Any:
+    """The component of a product, of types or of values, that `proj(key)` names.  Raises `ProjectionError`."""
+    try:
+        match product:
+            case tuple() | list() | Context() if isinstance(key, int):
+                return product[key]
+            case dict():
+                return product[key]
+            case Closure():
+                raise KeyError(key)
+            case _:
+                return dict(children(product)[0])[key]
+    except (IndexError, KeyError):
+        keys = [name for name, _ in children(product)[0] if name is not None]
+        raise ProjectionError(
+            f"proj({key!r}) finds no such component",
+            part=part,
+            expected=f"a key among {keys}" if keys else "a product: a tuple, dict, dataclass or context",
+            got=f"{key!r} of {type_of(product)}",
+            hint="positions count from 0; dicts and dataclasses are projected by name",
+        ) from None
+
+
+def is_function(type: Type) -> bool:
+    """Whether a type is that of a function: an exponential, or an abstract closure."""
+    return isinstance(type, Function | Closure)
+
+
+def function_type(f: Closure) -> Function:
+    """The exponential to which a closure belongs.  Raises `UntypedFunctionError` if its code has no annotation."""
+    if f.code.argument is None:
+        raise UntypedFunctionError(
+            "the argument type of this function is not known",
+            expected="a closure whose code is annotated",
+            got=f.code,
+            hint="write curry(f, argument=τ), or make the function by function(f, domain)",
+        )
+    return Function(f.code.argument, abstract(infer(f.code.body, extend(type_of(f.environment), f.code.argument))))
+
+
+def abstract(type: Type) -> Type:
+    """Forgets the code of closures: what remains says of functions their `Function(dom, cod)` only."""
+    return jax.tree.map(
+        lambda node: function_type(node) if isinstance(node, Closure) else node,
+        type,
+        is_leaf=lambda node: isinstance(node, Closure),
+    )
+
+
+def accepts(expected: Type, got: Type) -> bool:
+    """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
+    try:
+        leaves, form = jax.tree.flatten(expected, is_leaf=is_function)
+        return form == jax.tree.structure(got, is_leaf=is_function) and all(
+            map(_leaf_accepts, leaves, jax.tree.leaves(got, is_leaf=is_function))
+        )
+    except UntypedFunctionError:
+        return False
+
+
+def _leaf_accepts(expected: Type, got: Type) -> bool:
+    match expected, got:
+        case Function(dom, cod), Closure():
+            argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
+            return argument_agrees and accepts(cod, _apply(got, dom))
+        case Closure(), Closure():
+            return got.code is expected.code and same_type(got.environment, expected.environment)
+        case _:
+            return bool(expected == got)
+
+
+def _apply(f: Type, x: Type) -> Type:
+    match f:
+        case Closure() if f.code.argument is None or accepts(f.code.argument, x):
+            return _infer(f.code.body, extend(f.environment, x))
+        case Closure():
+            expected = f.code.argument
+        case Function(dom, cod):
+            if accepts(dom, x):
+                return cod
+            expected = dom
+        case _:
+            raise EvalError(
+                "eval finds no function to apply",
+                expected="a function: τ ⇝ σ",
+                got=f,
+                hint="the first component of eval's domain is the function, as in prod(f, x) >> eval",
+            )
+    raise ArgumentError("a function is applied to an argument of another type", expected=expected, got=x)
+
+
+def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
+    if not (isinstance(x, tuple) and len(x) == arity):
+        roles = {2: "(function, argument)", 3: "(function, state, elements)"}
+        raise CompositionError(f"the domain of {term} is not right", part=term, expected=roles[arity], got=x)
+    if not is_function(x[0]):
+        raise EvalError(
+            f"{term} finds no function to apply", part=term, expected="a function: τ ⇝ σ", got=x[0],
+            hint="the first component of its domain is the function, as in prod(f, x) >> eval",
+        )  # fmt: skip
+    return x
+
+
+def _length(term: Term, xs: Type) -> int:
+    lengths = {t.shape[0] if isinstance(t, Tensor) and t.shape else None for t in jax.tree.leaves(xs)}
+    stated = None if isinstance(term, Map) else term.length  # type: ignore[union-attr]
+    lengths |= set() if stated is None else {stated}
+    if len(lengths) != 1 or None in lengths:
+        raise CompositionError(
+            f"the elements of {term} have no common leading axis",
+            part=term,
+            expected="arrays with one common leading axis" if stated is None else f"{stated} elements",
+            got=xs,
+        )
+    return lengths.pop()  # type: ignore[return-value]
+
+
+def _element(term: Term, xs: Type) -> Type:
+    _length(term, xs)
+    return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)
+
+
+def _stacked(type: Type, length: int) -> Type:
+    return jax.tree.map(lambda t: Tensor((length, *t.shape), t.dtype, t.weak), type)
+
+
+def _same_state(term: Term, before: Type, after: Type) -> None:
+    if not accepts(before, after):
+        raise LoopError(
+            "the state of a loop changes its type",
+            part=term,
+            expected=f"a step that gives back {before}",
+            got=after,
+            hint="give the initial state the shape and dtype that every step returns",
+        )

@@ -1,0 +1,116 @@
+"""First-order primitives by name: JAX's own, and those that a traced program brings along.
+
+`primitive("sin")` is an arrow; `bind` runs one on arrays, `shape` on types.  What a primitive's parameters mean is JAX's
+definition; parameters that JAX's own functions would fill in are filled in here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+
+from combinators.errors import CompositionError, FunctionArithmeticError, UnknownPrimitiveError
+from combinators.terms import Primitive
+from combinators.types import Tensor, Type, shape_struct, type_of
+
+_TABLE: dict[str, jex.Primitive] = {
+    operation.name: operation for operation in vars(jex.primitives).values() if isinstance(operation, jex.Primitive)
+}
+
+_ACCURACY = ["cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"]
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    **{name: {"accuracy": None} for name in _ACCURACY},
+    **{f"reduce_{name}": {"out_sharding": None} for name in ("sum", "max", "min", "prod", "and", "or")},
+    "broadcast_in_dim": {"sharding": None},
+    "convert_element_type": {"weak_type": False, "sharding": None},
+    "dot_general": {"precision": None, "preferred_element_type": None, "out_sharding": None},
+    "iota": {"sharding": None},
+    "mul": {"out_dtype": None},
+    "reshape": {"dimensions": None, "sharding": None},
+    "slice": {"strides": None},
+}
+
+
+def primitive(name: str, **params: Any) -> Primitive:
+    """The arrow of a primitive, (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ: `primitive("reduce_sum", axes=(0,))`.
+
+    Names and parameters are those of `jax.lax`'s primitives.  Raises `UnknownPrimitiveError` for a name without one.
+    """
+    if name not in _TABLE:
+        near = difflib.get_close_matches(name, _TABLE, n=3)
+        raise UnknownPrimitiveError(
+            f"there is no primitive named {name!r}",
+            expected=f"one of JAX's {len(_TABLE)} primitives" + (f", such as {', '.join(near)}" if near else ""),
+            got=name,
+            hint="names are those that jax.make_jaxpr prints",
+        )
+    return Primitive(name, tuple(sorted({**_DEFAULTS.get(name, {}), **params}.items())))
+
+
+def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
+    """The arrow of an equation of a traced program, whose primitive may be a third party's own."""
+    name, version = operation.name, 2
+    while _TABLE.setdefault(name, operation) is not operation:
+        name, version = f"{operation.name}.{version}", version + 1
+    return Primitive(name, tuple(sorted(params.items())))
+
+
+def operands(x: Any) -> tuple[Any, ...]:
+    """The arguments of an n-ary arrow from its one domain: a tuple's components, or the one argument."""
+    return x if isinstance(x, tuple) else (x,)
+
+
+def bind(term: Primitive, x: Any) -> Any:
+    """The meaning of a primitive: arrays to an array, or to a tuple of arrays where JAX's primitive has many results."""
+    operation = _TABLE[term.name]
+    result = operation.bind(*operands(x), **operation.get_bind_params(dict(term.params)))
+    return tuple(result) if operation.multiple_results else result
+
+
+def shape(term: Primitive, x: Type) -> Type:
+    """The codomain of a primitive on a domain.  Raises `CompositionError` if JAX refuses it."""
+    types = operands(x)
+    for index, type in enumerate(types):
+        if not isinstance(type, Tensor):
+            _refuse(term, type, index)
+    try:
+        return _shape(term, tuple((t, t.weak) for t in types), bool(jax.config.jax_enable_x64))
+    except (TypeError, ValueError, AssertionError, IndexError, KeyError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise CompositionError(
+            f"the primitive {term.name} does not accept its domain",
+            part=term,
+            expected=f"a domain of {term.name} ({reason[0]})",
+            got=x,
+            hint="check shapes, dtypes and parameters: they are those of jax.lax",
+        ) from None
+
+
+@lru_cache(maxsize=65536)
+def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -> Type:
+    structs = [shape_struct(Tensor(t.shape, t.dtype, weak)) for t, weak in types]
+    return type_of(jax.eval_shape(lambda *arrays: bind(term, arrays), *structs))
+
+
+def _refuse(term: Primitive, type: Type, index: int) -> None:
+    from combinators.infer import is_function
+
+    if is_function(type):
+        raise FunctionArithmeticError(
+            f"{term.name} is applied to a function",
+            part=term,
+            expected="an array",
+            got=f"argument {index}: {type}",
+            hint="apply the function first: prod(f, x) >> eval",
+        )
+    raise CompositionError(
+        f"{term.name} is applied to a product within its arguments",
+        part=term,
+        expected="an array, or one flat tuple of arrays",
+        got=f"argument {index}: {type}",
+        hint="project the components out first",
+    )

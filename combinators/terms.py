@@ -1,0 +1,191 @@
+"""The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
+
+    f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v) | primitive | fold | scan | map
+
+Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
+source lines are no part of a term, and arrays only where the user writes them into a `const`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import jax
+
+from combinators.errors import ArgumentError
+from combinators.identity import key_of
+from combinators.types import LEAF, Type, children
+
+T = TypeVar("T")
+_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+
+class Interned(type):
+    """The metaclass of terms: building a term gives the one object with these fields."""
+
+    def __call__(cls: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+        term: Any = type.__call__(cls, *arguments, **keywords)
+        key = (cls, *(key_of(getattr(term, field.name)) for field in fields(term)))
+        return _interned.setdefault(key, term)
+
+
+class Term(metaclass=Interned):
+    """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
+
+    __slots__ = ("__weakref__",)
+
+    def __rshift__(self, other: Term) -> Term:
+        return compose(self, other) if isinstance(other, Term) else NotImplemented
+
+    def __call__(self, *arguments: Any) -> Any:
+        from combinators.evaluate import apply_term
+
+        return apply_term(self, arguments)
+
+    def __repr__(self) -> str:
+        from combinators.show import show
+
+        return show(self)
+
+    def __reduce__(self) -> Any:
+        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
+
+
+_term = dataclass(frozen=True, eq=False, repr=False, slots=True)
+
+
+@_term
+class Id(Term):
+    """id : τ ⇝ τ"""
+
+
+@_term
+class Compose(Term):
+    """If fi : τi ⇝ τi+1 then f1 >> ... >> fn : τ1 ⇝ τn+1.  Chains are flat: no step is itself a chain."""
+
+    steps: tuple[Term, ...]
+
+
+@_term
+class Prod(Term):
+    """If fi : τ ⇝ τi then prod(f1, ..., fn) : τ ⇝ (τ1, ..., τn); `form` says which product: tuple, dict, Context ..."""
+
+    parts: tuple[Term, ...]
+    form: jax.tree_util.PyTreeDef
+
+
+@_term
+class Proj(Term):
+    """proj(i) : (τ0, ..., τn) ⇝ τi, by position or by name"""
+
+    key: Any
+
+
+@_term
+class Extend(Term):
+    """If e : Δ ⇝ τ then extend(e) : Δ ⇝ Δ·τ, the `let` of contexts; on another domain a, extend(e) : a ⇝ (a, τ)."""
+
+    value: Term
+
+
+@_term
+class Curry(Term):
+    """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known."""
+
+    body: Term
+    argument: Type = None
+
+
+@_term
+class Eval(Term):
+    """eval : (τ ⇝ σ, τ) ⇝ σ"""
+
+
+@_term
+class Const(Term):
+    """If v : σ then const(v) : τ ⇝ σ"""
+
+    value: Any
+
+
+@_term
+class Primitive(Term):
+    """A first-order operation (σ1, ..., σn) ⇝ τ by its name in JAX; of one argument, σ ⇝ τ.  `params` are sorted."""
+
+    name: str
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+@_term
+class Fold(Term):
+    """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
+
+    [τ] is τ with one more leading axis; without elements (τ = ()) `length` says how many steps there are.
+    """
+
+    reverse: bool = False
+    length: int | None = None
+
+
+@_term
+class Scan(Term):
+    """scan : ((σ, τ) ⇝ (σ, ρ), σ, [τ]) ⇝ (σ, [ρ]): a fold that also collects what each step puts out."""
+
+    reverse: bool = False
+    length: int | None = None
+
+
+@_term
+class Map(Term):
+    """map : (τ ⇝ σ, [τ]) ⇝ [σ]"""
+
+
+def compose(*steps: Term) -> Term:
+    """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
+    flat = tuple(f for step in steps for f in (step.steps if isinstance(step, Compose) else (step,)))
+    _only_terms("compose", flat)
+    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
+
+
+def prod(*parts: Any) -> Term:
+    """⟨f1, ..., fn⟩ : τ ⇝ (τ1, ..., τn).
+
+    One argument that is a pytree of terms gives a product of that shape: `prod({"W": f, "b": g})`, `prod(Context(f))`.
+    """
+    tree = parts[0] if len(parts) == 1 and not isinstance(parts[0], Term) else parts
+    return _product(tree)
+
+
+def _product(tree: Any) -> Term:
+    if isinstance(tree, Term):
+        return tree
+    pairs, form = children(tree)
+    if form == LEAF:
+        _only_terms("prod", (tree,))
+    return Prod(tuple(_product(part) for _, part in pairs), form)
+
+
+def curry(f: Term, argument: Type = None) -> Term:
+    """curry(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·τ ⇝ σ.  `argument` states τ, which a function needs to cross a traced lambda."""
+    _only_terms("curry", (f,))
+    return Curry(f, argument)
+
+
+def extend(e: Term) -> Term:
+    """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
+    _only_terms("extend", (e,))
+    return Extend(e)
+
+
+def _only_terms(combinator: str, parts: tuple[Any, ...]) -> None:
+    for index, part in enumerate(parts):
+        if not isinstance(part, Term):
+            raise ArgumentError(
+                f"argument {index} of {combinator} is not a term",
+                expected="a term, such as C.id, C.proj(0) or C.primitive('sin')",
+                got=f"{part!r} of type {type(part).__name__}",
+                hint="a Python function becomes an arrow by compile_ccc.ccc(f), a value by C.const(v)",
+            )

@@ -1,0 +1,139 @@
+"""Types of values.
+
+    τ ::= Tensor(shape, dtype) | Function(τ, τ) | any pytree of types | Context(τ, ..., τ)
+
+Tuples, dicts, dataclasses and every other registered pytree are products, `()` is the unit.  The type of a closure
+whose code is known is the closure itself with types in place of its environment's arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from combinators.errors import ArgumentError
+
+Type = Any  # a pytree of Tensor and Function
+LEAF = jax.tree.structure(0)  # the form of what is no product
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """`Tensor(shape=(), dtype=float)`: arrays of one shape and dtype.
+
+    `weak` is JAX's weak type, kept for promotion; two tensor types that differ in it alone are equal.
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: Any = float
+    weak: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(map(int, self.shape))
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True))
+
+    def __repr__(self) -> str:
+        return f"{_short(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Function:
+    """`Function(dom, cod)`: the exponential dom ⇝ cod.  `dom` and `cod` are types, that is, pytrees of types.
+
+    A function of n ≠ 1 arguments has the n-tuple of their types as its domain.
+    """
+
+    dom: Type
+    cod: Type
+
+    def __hash__(self) -> int:
+        return hash((*map(tuple, map(jax.tree.leaves, (self.dom, self.cod))),))
+
+    def __repr__(self) -> str:
+        return f"({self.dom} ⇝ {self.cod})"
+
+
+def type_of(value: Any) -> Type:
+    """The type of a value.  Leaves may be arrays, tracers, Python scalars, `jax.ShapeDtypeStruct`s or types.
+
+    Raises `ArgumentError` for a leaf that is none of these.
+    """
+    return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
+
+
+class Opaque:
+    """A function value that is known by its type alone: base class of those that live in a trace.
+
+    It has a `type`, a `Function`, and can be called.
+    """
+
+    type: Function
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+
+def _leaf_type(leaf: Any) -> Tensor | Function:
+    if isinstance(leaf, Tensor | Function):
+        return leaf
+    if isinstance(leaf, Opaque):
+        return leaf.type
+    if isinstance(leaf, jax.ShapeDtypeStruct | jax.core.ShapedArray):
+        return Tensor(leaf.shape, leaf.dtype, bool(leaf.weak_type))
+    try:
+        aval = jax.typeof(leaf)
+        return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
+    except (TypeError, AttributeError):
+        raise ArgumentError(
+            "this is not a value of ours",
+            expected="arrays, numbers, closures, and tuples, dicts or other pytrees of them",
+            got=f"{leaf!r} of type {type(leaf).__name__}",
+            hint="keep other data out of the arguments: capture it in the lambda, where it is part of the code",
+        ) from None
+
+
+def is_discrete(type: Tensor) -> bool:
+    """Whether the tangent space of a tensor type is the unit: integers, booleans, random keys (paper 003, figure 6)."""
+    return not jax.dtypes.issubdtype(type.dtype, np.inexact)
+
+
+def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
+    """JAX's own word for a tensor type."""
+    return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
+
+
+def same_type(left: Type, right: Type) -> bool:
+    """Whether two types are equal; weak types count as their strong ones."""
+    return jax.tree.structure(left) == jax.tree.structure(right) and jax.tree.leaves(left) == jax.tree.leaves(right)
+
+
+def pack(arguments: tuple[Any, ...]) -> Any:
+    """The one domain of several arguments: a single argument is itself, any other number is the tuple."""
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """One level of a product: its (key, component) pairs, and the form that puts components together again.
+
+    Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
+    """
+    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda node: node is not product)
+    return [(_key(path[-1]) if path else None, component) for path, component in pairs], form
+
+
+def _key(entry: Any) -> Any:
+    match entry:
+        case jax.tree_util.SequenceKey(idx=key) | jax.tree_util.DictKey(key=key) | jax.tree_util.GetAttrKey(name=key):
+            return key
+        case _:
+            return entry.key  # FlattenedIndexKey: a pytree registered without keys
+
+
+def _short(dtype: Any) -> str:
+    kinds = {"f": "f", "i": "i", "u": "u", "c": "c"}
+    kind = getattr(dtype, "kind", "V")
+    return f"{kinds[kind]}{8 * dtype.itemsize}" if kind in kinds else str(dtype).replace("bfloat", "bf")

@@ -1,0 +1,188 @@
+"""`ccc`: a Python lambda as an arrow, and the one closure that any kind of arrow is on a given domain."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import jax
+
+from combinators.context import Context
+from combinators.errors import ArityError
+from combinators.evaluate import apply_closure, evaluate
+from combinators.infer import infer
+from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, prod
+from combinators.types import Type, pack
+from combinators.values import Closure
+from compile_ccc.captures import captures
+from compile_ccc.carriers import active_traces
+from compile_ccc.lambda_terms import Lam
+from compile_ccc.tracing import Traced, argument_type, traced
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What a lambda became on a domain.
+
+    `lambda_term`: λ over the domain, its free variables the captured environment.  `term`: domain ⇝ codomain, the
+    combinators, with captured values as constants.  `closure`: the code over the environment.
+    """
+
+    lambda_term: Lam | None
+    term: Term
+    domain: Type
+    codomain: Type
+    closure: Closure
+
+
+class Arrow:
+    """An arrow made of Python functions and terms, in the order in which they run.  See `ccc`."""
+
+    def __init__(self, *steps: Any):
+        self.steps = tuple(s for step in steps for s in (step.steps if isinstance(step, Arrow) else (step,)))
+        if len(self.steps) == 1 and callable(self.steps[0]):
+            functools.update_wrapper(self, self.steps[0], updated=())
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
+        f, arguments = positional(self, arguments, keywords)
+        if active_traces.get():
+            return functools.reduce(lambda args, step: (step(*args),), f.steps, arguments)[0]
+        return apply_closure(closure_of(f, arguments), arguments)
+
+    def trace(self, *arguments: Any) -> Translation:
+        """The translation on a domain: arguments are arrays, `ShapeDtypeStruct`s, types or closures.  Runs nothing."""
+        return trace(self, *arguments)
+
+    def __rshift__(self, other: Any) -> Arrow:
+        return Arrow(self, other) if isinstance(other, Arrow | Term) else NotImplemented
+
+    def __rrshift__(self, other: Any) -> Arrow:
+        return Arrow(other, self) if isinstance(other, Term) else NotImplemented
+
+    def __get__(self, instance: Any, owner: Any = None) -> Arrow:
+        return self if instance is None else Arrow(MethodType(self.steps[0], instance))
+
+    def __repr__(self) -> str:
+        return " >> ".join(str(s) if isinstance(s, Term) else f"ccc({getattr(s, '__name__', s)})" for s in self.steps)
+
+
+def ccc(f: Callable[..., Any]) -> Arrow:
+    """Makes a Python function over jnp an arrow: translated to combinators, compiled, and composed by `>>` with terms.
+
+    `ccc(f)(*args)` equals `f(*args)`; arguments are arrays, numbers, function values (`C.Closure`) and pytrees of them.
+    It is traced once for each type of the arguments and of what f captures, and compiled once for each code, so an equal
+    function made anew compiles nothing, and captured numbers are read anew at each call.
+
+    Raises our errors for a Python function among arguments or results, for Python control flow on a traced value, and
+    for effects whose order matters.  (Paper 003, section 3.1.)
+    """
+    return f if isinstance(f, Arrow) else Arrow(f)
+
+
+def trace(f: Any, *arguments: Any) -> Translation:
+    """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
+
+    Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.
+    """
+    domain = pack(tuple(map(argument_type, arguments)))
+    step = f.steps[0] if isinstance(f, Arrow) and len(f.steps) == 1 else f
+    closure = closure_of(step, arguments)
+    lam = None if isinstance(step, Term | Arrow | Closure) else _traced(step, arguments)[0].lam
+    term = compose(prod(Context(*map(Const, closure.environment), Id())), closure.code.body)
+    if isinstance(step, Term):
+        term = step
+    codomain = closure.type.cod if not isinstance(step, Term) else infer(step, domain)
+    return Translation(lam, term, domain, codomain, closure)
+
+
+def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
+    """The closure that `f` is on the types of these arguments: a Python function, arrow, term or closure."""
+    match f:
+        case Closure():
+            return f
+        case Term():
+            return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context())
+        case Arrow() if len(f.steps) == 1:
+            return closure_of(f.steps[0], arguments)
+        case Arrow():
+            return _chain(f.steps, arguments)
+        case _:
+            result, values = _traced(f, arguments)
+            return result.closure(values)
+
+
+def _traced(f: Any, arguments: tuple[Any, ...]) -> tuple[Traced, list[Any]]:
+    captured = captures(f)
+    types = tuple(map(argument_type, arguments))
+    _check_arity(f, types)
+    return traced(f, captured, pack(types), len(types)), captured.values
+
+
+def _chain(steps: tuple[Any, ...], arguments: tuple[Any, ...]) -> Closure:
+    """Δ1·...·Δn·x, extended by the result of each step in turn."""
+    closures: list[Closure] = []
+    for step in steps:
+        closures.append(closure_of(step, arguments))
+        arguments = (closures[-1].type.cod,)
+    environment = Context(*(value for f in closures for value in f.environment))
+    terms, start = [], 0
+    for f in closures:
+        places = range(start, start := start + len(f.environment))
+        terms.append(Extend(compose(prod(Context(*map(Proj, places), Proj(-1))), f.code.body)))
+    return Closure(Curry(compose(*terms, Proj(-1)), closures[0].code.argument), environment)
+
+
+def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    """The function and its arguments with keywords bound to their places; keyword-only ones become a last dict."""
+    if not keywords:
+        return f, arguments
+    first, *rest = f.steps if isinstance(f, Arrow) else (f,)
+    bound = inspect.signature(first).bind(*arguments, **keywords)
+    if bound.kwargs:
+        first, bound_arguments = functools.partial(_with_keywords, first), (*bound.args, bound.kwargs)
+        return Arrow(first, *rest), bound_arguments
+    return (f if isinstance(f, Arrow) else Arrow(f)), bound.args
+
+
+def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
+    *args, keywords = arguments
+    return f(*args, **keywords)
+
+
+def _check_arity(f: Any, types: tuple[Type, ...]) -> None:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*types)
+    except TypeError as error:
+        raise ArityError(
+            "a function is called with a wrong number of arguments",
+            expected=f"{getattr(f, '__name__', f)}{signature}",
+            got=f"{len(types)}: {', '.join(map(str, types))}",
+            hint=str(error),
+        ) from None
+
+
+@functools.lru_cache(maxsize=4096)
+def lower(term: Term) -> Callable[..., Any]:
+    """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
+
+    `lower(term)(*args)` equals `C.evaluate(term, args)`; `jax.jit`, `jax.vmap`, `jax.grad` work over it, and it has the
+    methods of a function that `jax.jit` gives, such as `.lower(*args)`.
+    """
+
+    def arrow(*arguments: Any) -> Any:
+        infer(term, pack(arguments))
+        return evaluate(term, pack(arguments))
+
+    return jax.jit(arrow)
+
+
+__all__ = ["Arrow", "Translation", "ccc", "closure_of", "lower", "positional", "trace"]

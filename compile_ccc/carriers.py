@@ -1,0 +1,178 @@
+"""Function values inside a trace: carrier arrays, and the two primitives `lam` and `eval` that the jaxpr records.
+
+A function that is not known yet travels through JAX's tracing as a `FunctionValue`, a pytree with one leaf: an array of
+rank 0 and of a dtype that nobody uses, so that it is recognised wherever it turns up.  `lam` makes a carrier from a body
+and what the body captures, `eval` applies one.  Under `jax.vmap` both keep their body and push a batch level, the size
+of the batch and which operands have its axis in front, so that what is not batched stays shared.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+from jax.interpreters import ad, batching
+
+from combinators.calls import conform
+from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.types import Function, Opaque, Tensor, Type, shape_struct
+
+CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
+active_traces: ContextVar[tuple[Trace, ...]] = ContextVar("active_traces", default=())
+
+
+class Trace:
+    """One run of a lambda under tracing; it remembers which function each of its carriers stands for."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, FunctionValue] = {}
+
+    def note(self, f: FunctionValue) -> None:
+        if isinstance(f.carrier, jax.core.Tracer):
+            self._functions[id(f.carrier)] = f
+
+    def value(self, constant: Any) -> Any:
+        """A constant of a traced program as a value: carriers as the function that they stand for."""
+        if not is_carrier(constant):
+            return constant
+        return next(t._functions[id(constant)] for t in active_traces.get() if id(constant) in t._functions)
+
+
+def is_carrier(aval: Any) -> bool:
+    """Whether an abstract value stands for a function."""
+    return getattr(aval, "dtype", None) == CARRIER
+
+
+class FunctionValue(Opaque):
+    """A function value in a trace: its carrier, its type and the trace that it belongs to.  Call it; nothing else."""
+
+    def __init__(self, carrier: Any, type: Function, trace: Trace):
+        self.carrier, self.type, self.trace = carrier, type, trace
+        trace.note(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Records an application.  Raises `ArityError`, `ArgumentError`, or `LeakedFunctionError` outside its trace."""
+        if self.trace not in active_traces.get():
+            raise _leaked(self.type)
+        x = conform(arguments, self.type.dom, self)
+        results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
+        return unflatten(results, self.type.cod, self.trace)
+
+    def __repr__(self) -> str:
+        return f"λ : {self.type}"
+
+    def _arithmetic(self, *_: Any) -> Any:
+        raise FunctionArithmeticError(
+            "arithmetic on a function",
+            expected="an array",
+            got=f"a function of type {self.type}",
+            hint="call it first: f(x) is an array where f is not",
+        )
+
+    __jax_array__ = __array__ = __float__ = __int__ = __bool__ = __len__ = __getitem__ = __iter__ = _arithmetic
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _arithmetic
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _arithmetic
+    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _arithmetic
+
+
+jax.tree_util.register_pytree_node(
+    FunctionValue, lambda f: ((f.carrier,), (f.type, f.trace)), lambda aux, leaves: FunctionValue(*leaves, *aux)
+)
+
+
+def struct(leaf: Tensor | Function) -> jax.ShapeDtypeStruct:
+    """How a leaf of a type travels through JAX: as itself, or as a carrier."""
+    return jax.ShapeDtypeStruct((), CARRIER) if isinstance(leaf, Function) else shape_struct(leaf)
+
+
+def flatten(value: Any, type: Type) -> list[Any]:
+    """The leaves of a value of this type, functions as their carriers.  A closure becomes a function of the trace."""
+    leaves, form = jax.tree.flatten(type)
+    return [
+        _carrier(v, t) if isinstance(t, Function) else v for v, t in zip(form.flatten_up_to(value), leaves, strict=True)
+    ]
+
+
+def unflatten(leaves: Any, type: Type, trace: Trace) -> Any:
+    """The value of this type from its leaves, carriers as function values of `trace`."""
+    types, form = jax.tree.flatten(type)
+    return form.unflatten(
+        [FunctionValue(v, t, trace) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
+    )
+
+
+def _carrier(value: Any, type: Function) -> Any:
+    if isinstance(value, FunctionValue):
+        if value.trace not in active_traces.get():
+            raise _leaked(value.type)
+        return value.carrier
+    from compile_ccc.tracing import function
+
+    return function(value, *(type.dom if isinstance(type.dom, tuple) and len(type.dom) != 1 else (type.dom,))).carrier
+
+
+def _leaked(type: Function) -> LeakedFunctionError:
+    return LeakedFunctionError(
+        "a function value is used outside the trace that made it",
+        expected="a function of the program that is being traced",
+        got=f"a function of type {type} from a trace that has ended, or from another one",
+        hint="return it from the lambda: what comes out is a Closure, which can go anywhere",
+    )
+
+
+lam_p = jex.Primitive("lam")
+eval_p = jex.Primitive("eval")
+eval_p.multiple_results = True
+
+
+@lam_p.def_abstract_eval
+def _lam_type(*captured: Any, batch: Any, **_: Any) -> Any:
+    return jax.core.ShapedArray(tuple(size for size, _ in batch), CARRIER)
+
+
+@eval_p.def_abstract_eval
+def _eval_type(*operands: Any, type: Function, batch: Any) -> Any:
+    sizes = tuple(size for size, _ in batch)
+    structs = [struct(leaf) for leaf in jax.tree.leaves(type.cod)]
+    return [jax.core.ShapedArray((*sizes, *s.shape), s.dtype, weak_type=s.weak_type) for s in structs]
+
+
+def _batch(primitive: Any, operands: Any, axes: Any, batch: Any, **params: Any) -> Any:
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    mask = tuple(axis is not None for axis in axes)
+    moved = [jnp.moveaxis(x, a, 0) if m else x for x, a, m in zip(operands, axes, mask, strict=True)]
+    results = primitive.bind(*moved, batch=((size, mask), *batch), **params)
+    return (results, [0] * len(results)) if primitive.multiple_results else (results, 0)
+
+
+for _primitive in (lam_p, eval_p):
+
+    def _rule(operands: Any, axes: Any, *, _primitive: Any = _primitive, **params: Any) -> Any:
+        return _batch(_primitive, operands, axes, **params)
+
+    batching.primitive_batchers[_primitive] = _rule
+
+
+@lam_p.def_impl
+def _run_lam(*_: Any, type: Function, **__: Any) -> Any:
+    raise _leaked(type)
+
+
+@eval_p.def_impl
+def _run_eval(*_: Any, type: Function, **__: Any) -> Any:
+    raise _leaked(type)
+
+
+def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:
+    raise NotDifferentiableError(
+        "JAX's own derivative meets a function that is not known yet",
+        expected="a derivative of a function whose code is known",
+        got=f"a function of type {type}",
+        hint="differentiate the whole program by tangents.grad instead of a part of it by jax.grad",
+    )
+
+
+ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = _no_rule

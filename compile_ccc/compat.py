@@ -1,0 +1,40 @@
+"""Where JAX's versions differ, and what we read of a jaxpr that has no public name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+
+def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
+    """How many operands of a `scan` equation are constants, and how many its carry."""
+    constants, carry, _ = params["ft_in"].unpack()
+    return len(list(constants)), len(list(carry))
+
+
+def frames(eqn: Any) -> Iterator[tuple[str, int]]:
+    """The (file, line) frames at which an equation was traced, innermost first."""
+    traceback = eqn.source_info.traceback
+    return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
+
+
+def inlined(eqn: Any) -> Any:
+    """The program that a call equation stands for, if calling it means no more than running it; else None."""
+    name = eqn.primitive.name
+    return eqn.params["jaxpr"] if name == "jit" else eqn.params["call_jaxpr"] if name == "closed_call" else None
+
+
+def flags() -> tuple[Any, ...]:
+    """The settings of JAX that change what a traced program says."""
+    names = (
+        "jax_enable_x64",
+        "jax_numpy_dtype_promotion",
+        "jax_numpy_rank_promotion",
+        "jax_default_matmul_precision",
+        "jax_default_prng_impl",
+        "jax_threefry_partitionable",
+        "jax_disable_jit",
+    )
+    return tuple(getattr(jax.config, name) for name in names)

@@ -1,0 +1,155 @@
+"""λ-terms in A-normal form: the explicit small language between a traced lambda and its combinators.
+
+    b ::= let x = e; ...; in a              a block: every intermediate value has a name
+    e ::= λx. b | a a | (a, ..., a) | a.key | a | arrow(a, ..., a)
+    a ::= x | constant
+
+An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import jax
+
+from combinators.terms import Term
+from combinators.types import Type, children
+
+
+@dataclass(eq=False, frozen=True)
+class Var:
+    """A variable.  Its identity is the object; its name is for readers."""
+
+    name: str
+    type: Type
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False, frozen=True)
+class Constant:
+    """A literal of the source."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return str(self.value.item() if isinstance(self.value, jax.Array) and self.value.ndim == 0 else self.value)
+
+
+type Atom = Var | Constant
+
+
+@dataclass(eq=False, frozen=True)
+class Lam:
+    """λ parameter. body; `free` are the variables that it captures, in the order of their first use."""
+
+    parameter: Var
+    body: Block
+    free: tuple[Var, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+@dataclass(eq=False, frozen=True)
+class App:
+    """f a"""
+
+    function: Atom
+    argument: Atom
+
+
+@dataclass(eq=False, frozen=True)
+class Product:
+    """(a1, ..., an), of any product form"""
+
+    parts: tuple[Atom, ...]
+    form: Any
+
+
+@dataclass(eq=False, frozen=True)
+class Component:
+    """a.key"""
+
+    product: Atom
+    key: Any
+
+
+@dataclass(eq=False, frozen=True)
+class Arrow:
+    """A known term applied to operands; several are its one tuple."""
+
+    term: Term
+    operands: tuple[Atom, ...]
+
+
+type Expression = Lam | App | Product | Component | Arrow | Var | Constant
+
+
+@dataclass(eq=False, frozen=True)
+class Block:
+    """let x = e; ...; in result.  `lines` tells for a variable the user's line that it comes from."""
+
+    bindings: tuple[tuple[Var, Expression], ...]
+    result: Atom
+    lines: dict[Var, Any] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join(_block_lines(self))
+
+
+def lam(parameter: Var, body: Block) -> Lam:
+    """λ parameter. body, with its free variables found by one walk over the block."""
+    bound = {parameter, *(x for x, _ in body.bindings)}
+    used = (a for _, e in body.bindings for a in atoms(e))
+    free = dict.fromkeys(a for a in (*used, body.result) if isinstance(a, Var) and a not in bound)
+    return Lam(parameter, body, tuple(free))
+
+
+def atoms(e: Expression) -> Iterator[Atom]:
+    """The atoms that an expression uses; of an abstraction, what it captures."""
+    match e:
+        case Lam(_, _, free):
+            yield from free
+        case App(f, x):
+            yield from (f, x)
+        case Product(parts, _) | Arrow(_, parts):
+            yield from parts
+        case Component(product, _):
+            yield product
+        case Var() | Constant():
+            yield e
+        case _:
+            assert_never(e)
+
+
+def _lines(e: Expression) -> list[str]:
+    match e:
+        case Lam(x, body, _):
+            return [f"λ {x} : {x.type}.", *("  " + line for line in _block_lines(body))]
+        case App(f, x):
+            return [f"{f} {x}"]
+        case Product(parts, form):
+            keys = [key for key, _ in children(form.unflatten(parts))[0]]
+            names = ["" if isinstance(key, int) else f"{key}=" for key in keys]
+            return [f"({', '.join(n + str(p) for n, p in zip(names, parts, strict=True))})"]
+        case Component(product, key):
+            return [f"{product}.{key}"]
+        case Arrow(term, operands):
+            return [f"{term}({', '.join(map(str, operands))})"]
+        case Var() | Constant():
+            return [str(e)]
+        case _:
+            assert_never(e)
+
+
+def _block_lines(block: Block) -> list[str]:
+    rows: list[str] = []
+    for x, e in block.bindings:
+        first, *rest = _lines(e)
+        rows += [f"let {x} = {first}", *rest]
+    return [*rows, f"in {block.result}"]

@@ -1,0 +1,207 @@
+"""Running a lambda under JAX's own tracing: `function`, and what `trace` and `ccc` are made of.
+
+A Python function is traced once for each program that it can be: its code, what it captures as code, and the types of
+its arguments and of its captured environment.  What it captures as environment is read anew each time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from combinators.context import Context
+from combinators.errors import (
+    BareFunctionError,
+    DiffcurryError,
+    TracedBranchError,
+    UntypedFunctionError,
+    user_line,
+)
+from combinators.infer import abstract, is_function
+from combinators.terms import Curry
+from combinators.types import Function, Opaque, Type, pack, type_of
+from combinators.values import Closure
+from compile_ccc import compat
+from compile_ccc.captures import Captured, captures
+from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.lambda_terms import Lam
+from compile_ccc.read import read
+from compile_ccc.translate import translate
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from."""
+
+    lam: Lam
+    code: Curry
+    cod: Type
+    sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
+    constants: tuple[Any, ...]
+
+    def closure(self, values: list[Any]) -> Closure:
+        return Closure(self.code, Context(*((self.constants if met else values)[i] for met, i in self.sources)))
+
+
+def function(f: Callable[..., Any], *domain: Any) -> Any:
+    """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.
+
+    Domain entries are types, or arrays and `ShapeDtypeStruct`s whose type is taken, or closures.  Inside a traced lambda
+    the result is a function of that program (it can be called, captured, returned, folded over); elsewhere it is a
+    `Closure` whose environment holds what f captures: Python floats and inexact arrays, read now.
+
+    Raises `BareFunctionError` if f returns a Python function, `TracedBranchError` if it branches on a traced value.
+    (Paper 003, figure 1: BDLAM.)
+    """
+    dom = pack(tuple(map(argument_type, domain)))
+    if isinstance(f, Closure | Opaque) and not active_traces.get():
+        return f
+    if not active_traces.get():
+        return close(f, dom, len(domain))
+    own = active_traces.get()[-1]
+    captured = captures(f)
+    types = [argument_type(v) for v in captured.values]
+    program, cod = _stage(f, captured, types, dom, len(domain), own)
+    outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
+    type = Function(dom, cod)
+    carrier = lam_p.bind(
+        *program.consts, *outer, program=program.jaxpr, type=type, batch=(), name=parameter_name(f, len(domain))
+    )
+    return FunctionValue(carrier, type, own)
+
+
+def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
+    """The closure of a Python function at the values that it captures now."""
+    captured = captures(f)
+    return traced(f, captured, dom, arity).closure(captured.values)
+
+
+def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
+    """The closure of a function of one argument that closes over values of a trace: they become its environment."""
+    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1).closure([])
+
+
+_cache: OrderedDict[Any, tuple[Traced, Any]] = OrderedDict()
+_CACHE_SIZE = 4096
+
+
+def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> Traced:
+    """The trace of `f` on a domain, from the cache if the same program was traced before."""
+    types = [argument_type(v) for v in captured.values]
+    leaves, form = jax.tree.flatten((dom, types))
+    key = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
+    if key in _cache:
+        _cache.move_to_end(key)
+        return _cache[key][0]
+    result = _trace(f, captured, types, dom, arity)
+    if not any(isinstance(c, jax.core.Tracer | FunctionValue) for c in result.constants):
+        _cache[key] = (result, captured.kept)  # what is in the key by identity must stay alive
+        if len(_cache) > _CACHE_SIZE:
+            _cache.popitem(last=False)
+    return result
+
+
+def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int) -> Traced:
+    with _active(Trace()) as own:
+        program, cod = _stage(f, captured, types, dom, arity, own)
+        constants = [own.value(c) for c in program.consts]
+    met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
+    lam, outer = read(
+        program.jaxpr,
+        [*met, *zip(captured.names, types, strict=True)],
+        (parameter_name(f, arity), dom),
+        cod,
+    )
+    place = {x: i for i, x in enumerate(outer)}
+    sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
+    return Traced(lam, translate(lam), cod, sources, tuple(constants))
+
+
+def _stage(
+    f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, own: Trace
+) -> tuple[Any, Type]:
+    """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result."""
+    cods: list[Type] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        values, x = unflatten(leaves, (types, dom), own)
+        result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
+        cods.append(_result_type(result, f))
+        return flatten(result, cods[0])
+
+    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    try:
+        program = jax.make_jaxpr(flat)(*structs)
+    except jax.errors.ConcretizationTypeError as error:
+        raise _branch(error) from error
+    return program, cods[0]
+
+
+def argument_type(value: Any) -> Type:
+    """The type of an argument, functions by their `Function`.  Raises `UntypedFunctionError` for a Python function."""
+    for leaf in jax.tree.leaves(value, is_leaf=lambda v: isinstance(v, Opaque) or is_function(v)):
+        if callable(leaf) and not isinstance(leaf, Opaque | Closure | Function):
+            raise UntypedFunctionError(
+                "a Python function is given as an argument, and its type is not known",
+                expected="a function value",
+                got=f"{leaf!r}",
+                hint="write function(f, domain), for example function(f, C.Tensor(()))",
+            )
+    return abstract(type_of(value))
+
+
+def parameter_name(f: Callable[..., Any], arity: int) -> str:
+    """How a λ-term calls the argument of f: the parameter's own name if there is one."""
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        return "x"
+    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
+
+
+@contextmanager
+def _active(own: Trace) -> Iterator[Trace]:
+    token = active_traces.set((*active_traces.get(), own))
+    try:
+        yield own
+    finally:
+        active_traces.reset(token)
+
+
+def _result_type(result: Any, f: Callable[..., Any]) -> Type:
+    for leaf in jax.tree.leaves(result, is_leaf=lambda v: isinstance(v, Opaque | Closure)):
+        if callable(leaf) and not isinstance(leaf, Opaque | Closure):
+            raise BareFunctionError(
+                "a Python function is returned, or put into data, and its domain is not known",
+                expected="a function value",
+                got=f"{leaf!r} in the result of {getattr(f, '__name__', f)}",
+                line=_line_of(leaf),
+                hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
+            )
+    return abstract(type_of(result))
+
+
+def _line_of(f: Any) -> str:
+    code = getattr(f, "__code__", None)
+    return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
+
+
+def _branch(error: Exception) -> DiffcurryError:
+    frames = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return TracedBranchError(
+        "Python needs the value of a traced array",
+        expected="control flow and shapes that do not depend on traced values",
+        got=str(error).strip().splitlines()[0],
+        line=user_line(reversed(frames)),
+        hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
+    )

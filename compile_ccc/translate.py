@@ -1,0 +1,72 @@
+"""From λ-terms to combinators: paper 003, figure 1, over flat contexts.
+
+    J⟦Δ ⊢ e : τ⟧ : Δ ⇝ τ
+
+    J⟦Δ ⊢ λx. b⟧         = curry J⟦Δ·x ⊢ b⟧                      BDLAM
+    J⟦Δ ⊢ a1 a2⟧         = prod(J⟦a1⟧, J⟦a2⟧) >> eval            BDAPP
+    J⟦Δ ⊢ x⟧             = proj(i)    for the i-th variable of Δ  BDVAR
+    J⟦Δ ⊢ (a1, ..., an)⟧ = prod(J⟦a1⟧, ..., J⟦an⟧)               BDPROD
+
+A `let` extends the context by one, so a block of n bindings is one chain of n extensions.  An abstraction first
+restricts Δ to what it uses, so a closure captures nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from combinators.context import Context
+from combinators.terms import Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
+from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var
+
+type Scope = dict[Var, int]  # the variables of Δ and their places
+
+
+def translate(lam: Lam) -> Curry:
+    """The code of an abstraction: a `curry` over the context of its free variables."""
+    scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
+    return Curry(_block(scope, lam.body), lam.parameter.type)
+
+
+def _block(scope: Scope, block: Block) -> Term:
+    steps: list[Term] = []
+    for x, e in block.bindings:
+        steps.append(Extend(_expression(scope, e)))
+        scope[x] = len(scope)
+    return compose(*steps, _atom(scope, block.result))
+
+
+def _expression(scope: Scope, e: Expression) -> Term:
+    match e:
+        case Lam():
+            return compose(*_restriction(scope, e), translate(e))
+        case App(f, x):
+            return compose(prod(_atom(scope, f), _atom(scope, x)), Eval())
+        case Product(parts, form):
+            return Prod(tuple(_atom(scope, a) for a in parts), form)
+        case Component(product, key):
+            return compose(_atom(scope, product), Proj(key))
+        case Arrow(term, (operand,)):
+            return compose(_atom(scope, operand), term)
+        case Arrow(term, operands):
+            return compose(prod(*(_atom(scope, a) for a in operands)), term)
+        case Var() | Constant():
+            return _atom(scope, e)
+        case _:
+            assert_never(e)
+
+
+def _atom(scope: Scope, a: Atom) -> Term:
+    match a:
+        case Var():
+            return Proj(scope[a])
+        case Constant(value):
+            return Const(value)
+        case _:
+            assert_never(a)
+
+
+def _restriction(scope: Scope, lam: Lam) -> tuple[Term, ...]:
+    """Δ ⇝ the context of what the abstraction captures; nothing if that is Δ itself."""
+    places = [scope[x] for x in lam.free]
+    return () if places == list(range(len(scope))) else (prod(Context(*map(Proj, places))),)

@@ -1,0 +1,23 @@
+"""The front door: everything public under one name."""
+
+import combinators as C
+from compile_ccc import Arrow, Lam, ccc, function, lower, trace, translate
+from tangents import Block, Calls, Pullback, grad, represent, value_and_grad, vjp
+
+__all__ = [
+    "Arrow",
+    "Block",
+    "C",
+    "Calls",
+    "Lam",
+    "Pullback",
+    "ccc",
+    "function",
+    "grad",
+    "lower",
+    "represent",
+    "trace",
+    "translate",
+    "value_and_grad",
+    "vjp",
+]

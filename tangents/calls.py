@@ -1,0 +1,79 @@
+"""The list tangent of a function: every call, its argument and its result's cotangent (paper 003, figures 3 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import jax
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Block:
+    """The calls of one call site: `argument` and `cotangent` are pytrees with `axes` leading loop axes in front.
+
+    A call inside a loop is one block for all its iterations; a call outside of loops has no such axes.
+    """
+
+    argument: Any
+    cotangent: Any
+    axes: int = field(default=0, metadata={"static": True})
+
+    def rows(self) -> Block:
+        """The same calls with exactly one leading axis."""
+
+        def flat(array: Any) -> Any:
+            return array.reshape((prod(array.shape[: self.axes]), *array.shape[self.axes :]))
+
+        return Block(*jax.tree.map(flat, (self.argument, self.cotangent)), 1)
+
+    def __len__(self) -> int:
+        leaf = jax.tree.leaves((self.argument, self.cotangent))[:1]
+        return prod(leaf[0].shape[: self.axes]) if leaf else 1
+
+
+@jax.tree_util.register_pytree_node_class
+class Calls:
+    """[(x1, g1), (x2, g2), ...]: the cotangent of a function value, as blocks of calls.
+
+    The zero is the empty list and the sum is concatenation.  Iterating gives the (argument, cotangent) pairs one by one,
+    in no promised order: two lists mean the same when their cotangents sum to the same for each argument, with
+    [(x, 0)] = [] and [(x, g), (x, h)] = [(x, g + h)] (paper 003, section 4.1).
+    """
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, *blocks: Block):
+        self.blocks = blocks
+
+    def __add__(self, other: Calls) -> Calls:
+        return Calls(*self.blocks, *other.blocks)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        for block in self.blocks:
+            if block.axes == 0:
+                yield block.argument, block.cotangent
+            else:
+                rows = block.rows()
+                for i in range(len(rows)):
+                    yield jax.tree.map(lambda array, i=i: array[i], (rows.argument, rows.cotangent))
+
+    def stacked(self) -> Calls:
+        """These calls after a loop has put one more axis in front of each."""
+        return Calls(*(Block(b.argument, b.cotangent, b.axes + 1) for b in self.blocks))
+
+    def __repr__(self) -> str:
+        return f"Calls({', '.join(map(repr, self.blocks))})"
+
+    def tree_flatten(self) -> tuple[tuple[Block, ...], None]:
+        return self.blocks, None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, blocks: tuple[Block, ...]) -> Calls:
+        return cls(*blocks)

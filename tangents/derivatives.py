@@ -1,0 +1,212 @@
+"""The derivative functions, with JAX's signatures, over Python functions, arrows, terms and closures.
+
+Each is one compiled call of the closure that the function is: its captured values and the arguments go in, value and
+cotangents come out, so an equal function made anew compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.context import extend
+from combinators.errors import ArityError, NotDifferentiableError, UnsupportedError
+from combinators.infer import infer, is_function
+from combinators.terms import Eval
+from combinators.types import Tensor, is_discrete, pack, type_of
+from combinators.values import Closure
+from compile_ccc.arrow import closure_of, positional
+from compile_ccc.tracing import seal
+from tangents.leaves import dense, filled, placed, structs
+from tangents.public import from_public
+from tangents.represent import rep, space_named
+from tangents.space import Space
+from tangents.sparse import ZERO, Held, Sparse, activate, hold, release, split
+
+
+def value_and_grad(
+    f: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    functions: str = "environment",
+) -> Callable[..., tuple[Any, Any]]:
+    """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
+
+    f gives a scalar of a real dtype; with `has_aux`, a pair (scalar, anything), and the value is that pair.  `argnums`
+    says by which positional arguments to differentiate: an int, or a tuple, then the gradient is a tuple.  A gradient
+    has the structure, shapes and dtypes of its argument, with zeros at integers; of a function argument it is a
+    `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.
+
+    Raises `NotDifferentiableError` for a discrete argument or a result that is no real scalar, and what `ccc` raises.
+    (Paper 003, figures 2, 3 and 5.)
+    """
+    space_named(functions)
+
+    @wraps(f, updated=()) if hasattr(f, "__name__") else (lambda g: g)
+    def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
+        g, arguments = positional(f, arguments, keywords)
+        asked = _asked(argnums, arguments)
+        closure = closure_of(g, arguments)
+        spec = _Spec(len(arguments), asked, has_aux, functions)
+        value, gradients = _value_and_gradients(spec, closure, pack(arguments))
+        return value, gradients if isinstance(argnums, tuple) else gradients[0]
+
+    return of_arguments
+
+
+def grad(
+    f: Any,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    functions: str = "environment",
+) -> Callable[..., Any]:
+    """A function like f that gives its gradient, with the signature of `jax.grad`; with `has_aux`, (gradient, aux).
+
+    See `value_and_grad`.
+    """
+    both = value_and_grad(f, argnums, has_aux, functions)
+
+    @wraps(f, updated=()) if hasattr(f, "__name__") else (lambda g: g)
+    def of_arguments(*arguments: Any, **keywords: Any) -> Any:
+        value, gradient = both(*arguments, **keywords)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return of_arguments
+
+
+def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pullback]:
+    """(f's value at the primals, its pullback there), like `jax.vjp`.
+
+    The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one cotangent
+    for each primal.  It is a value: pure, compiled once, applied many times; a pytree that leaves `jax.jit`.
+
+    Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
+    (Paper 003, figure 2: vjp.)
+    """
+    return _value_and_pullback(space_named(functions), closure_of(f, primals), primals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space."""
+
+    primal: Any
+    form: jax.tree_util.PyTreeDef
+    space: Space
+
+
+@jax.tree_util.register_pytree_node_class
+class Pullback:
+    """A pullback as a value: `linear`, a closure over its residuals.  Calling it gives a tuple of cotangents."""
+
+    def __init__(self, linear: Closure, shape: _Shape):
+        self.linear, self._shape = linear, shape
+
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        y, is_leaf = self._shape.primal, self._shape.space.is_leaf
+        leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
+        return self._shape.form.unflatten(self.linear(tuple(leaves.values())))
+
+    def tree_flatten(self) -> tuple[tuple[Closure], _Shape]:
+        return (self.linear,), self._shape
+
+    @classmethod
+    def tree_unflatten(cls, shape: _Shape, children: tuple[Closure]) -> Pullback:
+        return cls(*children, shape)
+
+
+@dataclass(frozen=True)
+class _Spec:
+    arity: int
+    asked: tuple[int, ...]
+    has_aux: bool
+    functions: str
+
+
+@partial(jax.jit, static_argnums=0)
+def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[Any, ...]]:
+    infer(Eval(), (f, x))
+    space = space_named(spec.functions)
+    arguments = [x] if spec.arity == 1 else list(x)
+    marked = [
+        activate(a, space.is_leaf) if i in spec.asked else hold(a, space.is_leaf) for i, a in enumerate(arguments)
+    ]
+    environment = hold(f.environment, space.is_leaf)
+    y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
+    result = release(y)
+    value, part = (result[0], "first component") if spec.has_aux else (result, "result")
+    _check_scalar(value, part)
+    seed = jnp.ones((), type_of(value).dtype)
+    _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
+    by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
+    return result, tuple(dense(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+
+
+@partial(jax.jit, static_argnums=0)
+def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
+    infer(Eval(), (f, pack(primals)))
+    marked = activate(primals, space.is_leaf)
+    environment = hold(f.environment, space.is_leaf)
+    y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
+    types = jax.tree.map(lambda leaf: Held(type_of(leaf.value)) if isinstance(leaf, Held) else type_of(leaf), y)
+    _no_listed_function(types, space)
+    forms: list[Any] = []
+
+    def linear(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        numbers = filled(ZERO, types, space.is_leaf)
+        g = placed(dict(zip(numbers, cotangents, strict=True)), y, space.is_leaf)
+        _, g_primals = split(pullback(g), environment)
+        wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
+        leaves, form = jax.tree.flatten(dense(wrapped, marked, space.is_leaf))
+        forms.append(form)
+        return tuple(leaves)
+
+    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(y, space.is_leaf).values())
+    closure = seal(linear, domain)
+    return release(y), Pullback(closure, _Shape(types, forms[0], space))
+
+
+def _asked(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    for i in numbers:
+        if not -len(arguments) <= i < len(arguments):
+            raise ArityError(
+                "argnums names an argument that is not there", expected=f"below {len(arguments)}", got=str(i)
+            )
+        type = type_of(arguments[i])
+        leaves = jax.tree.leaves(type, is_leaf=is_function)
+        if all(not is_function(leaf) and is_discrete(leaf) for leaf in leaves):
+            raise NotDifferentiableError(
+                f"the gradient by argument {i} is asked for, and it is discrete",
+                expected="an argument with floating-point numbers or functions in it",
+                got=type,
+                hint="pass a float, such as 2.0 for 2, or name another argument by argnums",
+            )
+    return tuple(i % len(arguments) for i in numbers)
+
+
+def _check_scalar(value: Any, part: str) -> None:
+    type = type_of(value)
+    if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, np.floating):
+        raise NotDifferentiableError(
+            f"the gradient is asked of a function whose {part} is no real scalar",
+            expected="a scalar of a floating-point dtype",
+            got=type,
+            hint="sum it up, or use vjp, whose pullback takes a cotangent of any shape",
+        )
+
+
+def _no_listed_function(types: Any, space: Space) -> None:
+    if any(map(space.is_leaf, jax.tree.leaves(types, is_leaf=space.is_leaf))):
+        raise UnsupportedError(
+            "the list cotangent of a function has no fixed size, so a pullback over it cannot be compiled ahead",
+            expected="a result without functions",
+            got="a function in the result",
+            hint='use functions="environment", or represent(term, functions="list")',
+        )

@@ -1,0 +1,38 @@
+"""Paper 003, figure 5: the tangent of a function value is the tangent of what it captured.
+
+    T[f : τ ⇝ σ] = T[Δ]    where f captured Δ
+
+`eval` runs the code's representation function once, and its pullback gives the environment's cotangent along with the
+argument's; `curry` passes that on as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from combinators.context import extend
+from combinators.terms import Curry
+from combinators.values import Closure
+from tangents.functions import code_of
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import Cotangent, pair, split
+
+
+def curry(rep: Representation, f: Curry, t: Any) -> Represented:
+    """curry f t = (g, λ env. env)"""
+    return Closure(f, t), lambda env: env
+
+
+def eval(rep: Representation, f: Any, x: Any) -> Represented:
+    """eval (f, x) = let (y, pb) = f x in (y, λ g. pb g)"""
+    f = code_of(f)
+    y, pb = rep(f.code.body, extend(f.environment, x))
+
+    def pullback(g: Cotangent) -> Cotangent:
+        env, gx = split(pb(g), f.environment)
+        return pair(env, gx)
+
+    return y, pullback
+
+
+ENVIRONMENT = Space("environment", curry, eval, is_leaf=lambda _: False)

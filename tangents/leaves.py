@@ -1,0 +1,90 @@
+"""Between sparse cotangents and the leaves of their primals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from combinators.types import LEAF, children, type_of
+from combinators.values import Closure
+from tangents.calls import Calls
+from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse
+
+
+def gather(g: Cotangent, x: Any, is_leaf: IsLeaf) -> list[Cotangent]:
+    """The cotangents of the leaves of the primal x, in the order of `jax.tree.leaves`."""
+    if is_leaf(x):
+        return [g]
+    if isinstance(x, Closure):
+        return gather(g, x.environment, is_leaf)
+    pairs, form = children(x)
+    if form == LEAF:
+        return [g]
+    return [leaf for key, part in pairs for leaf in gather(ZERO if g is ZERO else g.part(key), part, is_leaf)]
+
+
+def scatter(leaves: Iterator[Cotangent], x: Any, is_leaf: IsLeaf) -> Cotangent:
+    """The cotangent of the primal x that has these leaves."""
+    if is_leaf(x):
+        return next(leaves)
+    if isinstance(x, Closure):
+        return scatter(leaves, x.environment, is_leaf)
+    pairs, form = children(x)
+    if form == LEAF:
+        return next(leaves)
+    parts = [(key, scatter(leaves, part, is_leaf)) for key, part in pairs]
+    present = Sparse((key, g) for key, g in parts if g is not ZERO)
+    return present if present else ZERO
+
+
+def dense(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
+    """The cotangent as a pytree of the structure of the primal x, with its zeros written out.
+
+    Discrete leaves get zeros of their own dtype, functions of the list tangent get `Calls`.
+    """
+    leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
+    filled = [zero_leaf(leaf) if c is ZERO else c for c, leaf in zip(gather(g, x, is_leaf), leaves, strict=True)]
+    return form.unflatten(filled)
+
+
+def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
+    """The cotangent from a pytree of the structure of the primal x: `dense` backwards; held leaves have none."""
+    leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
+    cotangents = zip(form.flatten_up_to(g), leaves, strict=True)
+    return scatter((ZERO if isinstance(leaf, Held) else c for c, leaf in cotangents), x, is_leaf)
+
+
+def zero_leaf(leaf: Any) -> Any:
+    """The zero cotangent of one leaf of a primal."""
+    value = leaf.value if isinstance(leaf, Held) else leaf
+    if isinstance(value, Closure):
+        return Calls()
+    type = type_of(value)
+    if jnp.issubdtype(type.dtype, jax.dtypes.extended):
+        return jnp.zeros(type.shape, jax.dtypes.float0)
+    return jnp.zeros(type.shape, type.dtype)
+
+
+def present(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
+    """The cotangents of leaves that are not zero, by the leaves' numbers."""
+    return {i: c for i, c in enumerate(gather(g, x, is_leaf)) if c is not ZERO}
+
+
+def placed(found: dict[int, Cotangent], x: Any, is_leaf: IsLeaf) -> Cotangent:
+    """The cotangent of x with these leaves: `present` backwards."""
+    return scatter((found.get(i, ZERO) for i in range(len(jax.tree.leaves(x, is_leaf=is_leaf)))), x, is_leaf)
+
+
+def filled(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Any]:
+    """The cotangents of all active leaves of x, zeros written out, by the leaves' numbers."""
+    numbered = enumerate(zip(gather(g, x, is_leaf), jax.tree.leaves(x, is_leaf=is_leaf), strict=True))
+    return {i: zero_leaf(leaf) if c is ZERO else c for i, (c, leaf) in numbered if not isinstance(leaf, Held)}
+
+
+def structs(x: Any, is_leaf: IsLeaf) -> dict[int, jax.ShapeDtypeStruct]:
+    """What `filled` looks like for a primal of arrays."""
+    numbered = enumerate(jax.tree.leaves(x, is_leaf=is_leaf))
+    return {i: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for i, leaf in numbered if not isinstance(leaf, Held)}

@@ -1,0 +1,79 @@
+"""Paper 003, figure 3: the tangent of a function value is the list of its calls.
+
+    T[τ ⇝ σ] = [(τ, T[σ])]
+
+`eval` records its argument and the cotangent of its result; `curry` runs the function again, forwards and backwards, for
+every recorded call, and sums the cotangents of what it captured.  Nobody looks into a function to pull back a call of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from combinators.context import extend
+from combinators.terms import Curry
+from combinators.values import Closure
+from tangents.calls import Block, Calls
+from tangents.functions import code_of
+from tangents.leaves import dense, gather, placed, symbolic, zero_leaf
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import ZERO, Cotangent, Held, activate, hold, is_active, nothing, pair, plus, release, split
+
+
+def is_function(value: Any) -> bool:
+    """A function value is one leaf: its tangent is its calls, whatever it captured."""
+    return isinstance(value, Closure)
+
+
+def eval(rep: Representation, f: Any, x: Any) -> Represented:
+    """eval (f, x) = let (y, pb) = f x in (y, λ g. ([(x, g)], pb g))"""
+    closure = code_of(f)
+    y, pb = rep(closure.code.body, extend(hold(closure.environment, is_function), x))
+    if isinstance(f, Held):
+        return y, lambda g: pair(ZERO, split(pb(g), closure.environment)[1])
+    y = activate(y, is_function)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        call = Block(release(x), dense(g, y, is_function))
+        return pair(Calls(call), split(pb(g), closure.environment)[1])
+
+    return y, pullback
+
+
+def curry(rep: Representation, f: Curry, t: Any) -> Represented:
+    """curry f t = (g, λ calls. Σ of fst (snd (f (t, s)) gr) over (s, gr) in calls)"""
+    if not is_active(t, is_function):
+        return Held(Closure(f, release(t))), nothing
+
+    def again(s: Any, gr: Any) -> Cotangent:
+        r, pb = rep(f.body, extend(t, hold(s, is_function)))
+        return split(pb(symbolic(gr, r, is_function)), t)[0]
+
+    def pullback(calls: Calls) -> Cotangent:
+        total: Cotangent = ZERO
+        for block in calls.blocks:
+            total = plus(total, _sum_over(again, block, t) if block.axes else again(block.argument, block.cotangent))
+        return total
+
+    return Closure(f, t), pullback
+
+
+def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
+    """Σ over the rows of a block, one at a time: arrays are added up, calls of captured functions are stacked."""
+    rows = block.rows()
+    leaves = jax.tree.leaves(t, is_leaf=is_function)
+    summed = [i for i, leaf in enumerate(leaves) if not isinstance(leaf, Held | Closure)]
+
+    def step(total: list[Any], row: Any) -> Any:
+        parts = gather(again(*row), t, is_function)
+        added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
+        return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
+
+    total, calls = jax.lax.scan(step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent))
+    found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
+    return placed(found, t, is_function)
+
+
+LIST = Space("list", curry, eval, is_leaf=is_function)

@@ -1,0 +1,143 @@
+"""Representation of fold, scan and map: an iterated `eval`, in whichever tangent space for functions.
+
+    s1, pb1 = eval (f, (s0, x0));  s2, pb2 = eval (f, (s1, x1));  ...         forward, one `lax.scan`
+    pullback: gs, gx, gf from the last pullback to the first; gf summed        backward, one `lax.scan`
+
+What f captured gets the sum of its cotangents over the iterations; a list tangent is stacked instead, and becomes one
+block of calls with a leading axis.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from combinators.errors import UnsupportedError
+from combinators.terms import Fold, Scan
+from combinators.values import Closure
+from tangents.calls import Calls
+from tangents.leaves import filled, placed, present, structs
+from tangents.residuals import Residuals
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import ZERO, Cotangent, Sparse, is_active, marks, nothing, pair, parts, plus, release, remark
+
+type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
+
+
+def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Represented:
+    """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ()."""
+    leaf, scans = space.is_leaf, isinstance(term, Scan)
+    x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
+
+    def step(s: Any, x: Any, s_marks: tuple[bool, ...]) -> Represented:
+        y, pb = space.eval(rep, f, (remark(s, s_marks, leaf), remark(x, x_marks, leaf)))
+        return (y, pb) if scans else ((y, ()), lambda g: pb(parts(g)[0]))
+
+    s_marks = _stable_marks(step, space, f, state, xs)
+    state = remark(release(state), s_marks, leaf)
+    made: list[Any] = []
+
+    def forward(s: Any, x: Any) -> Any:
+        (after, out), pb = step(s, x, s_marks)
+        after = remark(release(after), s_marks, leaf)
+
+        def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
+            g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
+            g_s, g_x = parts(g_arguments)
+            return present(g_f, f, leaf), filled(g_s, after, leaf), present(g_x, xs, leaf)
+
+        examples = (structs(after, leaf), structs(out, leaf))
+        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
+        made[:] = [residuals, marks(out, leaf)]
+        return release(after), (release(out), residuals.kept)
+
+    last, (outputs, kept) = jax.lax.scan(forward, release(state), release(xs), term.length, term.reverse)
+    residuals, out_marks = made
+    last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        g_state, g_outputs = parts(g) if scans else (g, ZERO)
+
+        def backward(carry: Any, row: Any) -> Any:
+            (g_s, total), (kept, x, g_out) = carry, row
+            g_f, g_s, g_x = residuals.pull(kept, jax.tree.leaves(x), g_s, g_out)
+            calls = {i: c for i, c in g_f.items() if i not in total}
+            return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
+
+        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in residuals.result[0].items() if not isinstance(c, Calls)}
+        start = (filled(g_state, last, leaf), zeros)
+        rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
+        (g_s, total), (calls, g_x) = jax.lax.scan(backward, start, rows, term.length, not term.reverse)
+        g_f = placed({**total, **_stacked(calls)}, f, leaf)
+        return _triple(g_f, placed(g_s, state, leaf), placed(_stacked(g_x), xs, leaf))
+
+    result = (last, outputs) if scans else last
+    return result, pullback if is_active(result, leaf) else nothing
+
+
+def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
+    """The rule of map: every row has its own pullback; cotangents of what f captured are summed over the rows."""
+    leaf = space.is_leaf
+    x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
+    made: list[Any] = []
+
+    def forward(x: Any) -> Any:
+        y, pb = space.eval(rep, f, remark(x, x_marks, leaf))
+
+        def pull(g: Found) -> tuple[Found, Found]:
+            g_f, g_x = parts(pb(placed(g, y, leaf)))
+            return present(g_f, f, leaf), present(g_x, xs, leaf)
+
+        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x))
+        made[:] = [residuals, marks(y, leaf)]
+        return release(y), residuals.kept
+
+    ys, kept = jax.vmap(forward)(release(xs))
+    residuals, y_marks = made
+    ys = remark(ys, y_marks, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        def backward(kept: Any, x: Any, g_y: Found) -> Any:
+            return residuals.pull(kept, jax.tree.leaves(x), g_y)
+
+        g_f, g_x = jax.vmap(backward)(kept, release(xs), filled(g, ys, leaf))
+        summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
+        return pair(placed({**_stacked(g_f), **summed}, f, leaf), placed(_stacked(g_x), xs, leaf))
+
+    return ys, pullback if is_active(ys, leaf) else nothing
+
+
+def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple[bool, ...]:
+    """The marks of the state that every step keeps: a leaf stays held only if no iteration makes it active."""
+    held = marks(state, space.is_leaf)
+    element = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), release(xs))
+    while any(held) and (is_active((f, xs), space.is_leaf) or not all(held)):
+        found: list[tuple[bool, ...]] = []
+
+        def probe(s: Any, x: Any, held: tuple[bool, ...] = held, found: Any = found) -> None:
+            found.append(marks(step(s, x, held)[0][0], space.is_leaf))
+
+        jax.eval_shape(probe, release(state), element)
+        after = tuple(h and now for h, now in zip(held, found[0], strict=True))
+        if after == held:
+            break
+        held = after
+    leaves = jax.tree.leaves(state, is_leaf=space.is_leaf)
+    if any(isinstance(x, Closure) and not h for x, h in zip(leaves, held, strict=True)):
+        raise UnsupportedError(
+            "the list tangent of a function in the state of a loop grows with every step",
+            expected="a loop state of arrays",
+            got="a function value in the state",
+            hint='use functions="environment", whose tangents keep their size',
+        )
+    return held
+
+
+def _stacked(found: Found) -> Found:
+    return {i: c.stacked() if isinstance(c, Calls) else c for i, c in found.items()}
+
+
+def _triple(*components: Cotangent) -> Cotangent:
+    return Sparse(enumerate(components))

@@ -1,0 +1,150 @@
+"""Representation functions: paper 003, figure 2, one case per combinator.
+
+    f : τ ⇝ σ    as    x ↦ (y, pullback),    x : τ,  y : σ,  pullback : T[σ] ⊸ T[τ]
+
+Each operation is traced once forward and once backward, while JAX traces.  Leaves of x that are `Held` have no
+cotangent, and what depends on them alone is computed without a pullback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, assert_never
+
+from combinators.context import Context, extend
+from combinators.errors import ArgumentError
+from combinators.infer import component
+from combinators.terms import (
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Map,
+    Primitive,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+)
+from combinators.types import children, pack
+from tangents.environment import ENVIRONMENT
+from tangents.leaves import dense
+from tangents.listing import LIST
+from tangents.loops import loop, mapping
+from tangents.primitives import primitive
+from tangents.public import from_public
+from tangents.space import Represented, Space
+from tangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
+
+SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
+
+
+def space_named(functions: str) -> Space:
+    """The tangent space for functions of this name: "environment" or "list"."""
+    if functions not in SPACES:
+        raise ArgumentError(
+            "there is no such tangent space for functions", expected=" or ".join(map(repr, SPACES)), got=repr(functions)
+        )
+    return SPACES[functions]
+
+
+def represent(term: Term, functions: str = "environment") -> Callable[..., tuple[Any, Callable[[Any], Any]]]:
+    """The representation function of a term: x ↦ (y, pullback), an ordinary JAX-traceable function.
+
+    `pullback` takes a cotangent with the structure, shapes and dtypes of y and gives one with those of x; it is linear,
+    pure, and may be applied many times.  Discrete leaves have zeros of their own dtype as cotangents.  At function types
+    a cotangent is a `Closure` over the cotangents of the captured values (functions="environment", figure 5), or
+    `Calls` (functions="list", figure 3).  Several arguments are one tuple.
+
+    Raises `ArgumentError` for a cotangent that does not fit y, `NotDifferentiableError` for a primitive without a
+    derivative.  (Paper 003, figure 2.)
+    """
+    space = space_named(functions)
+
+    def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
+        x = activate(pack(arguments), space.is_leaf)
+        y, pb = rep(space, term, x)
+
+        def pullback(g: Any) -> Any:
+            return dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf)
+
+        return release(y), pullback
+
+    return representation
+
+
+def rep(space: Space, term: Term, x: Any) -> Represented:
+    """(y, pullback) of `term` at a primal x whose held leaves are marked."""
+    match term:
+        case Id():
+            return x, lambda g: g
+        case Compose(steps):
+            pullbacks: list[Pullback] = []
+            for f in steps:
+                x, pb = rep(space, f, x)
+                pullbacks.append(pb)
+            return x, _composed(pullbacks)
+        case Prod(parts, form):
+            represented = [rep(space, f, x) for f in parts]
+            pbs = dict(zip(_keys(form), (pb for _, pb in represented), strict=True))
+            return form.unflatten([y for y, _ in represented]), lambda g: _sum(pbs, g)
+        case Proj(key):
+            return component(x, key, term), lambda g, key=_key(x, key): g if g is ZERO else Sparse({key: g})
+        case Extend(e):
+            y, pb = rep(space, e, x)
+            return extend(x, y), lambda g, ctx=x: _let(pb, *split(g, ctx))
+        case Curry():
+            return space.curry(lambda f, x: rep(space, f, x), term, x)
+        case Eval():
+            return space.eval(lambda f, x: rep(space, f, x), *x)
+        case Const(value):
+            return hold(value, space.is_leaf), nothing
+        case Primitive():
+            return primitive(term, x)
+        case Fold() | Scan():
+            return loop(lambda f, x: rep(space, f, x), space, term, *x)
+        case Map():
+            return mapping(lambda f, x: rep(space, f, x), space, *x)
+        case _:
+            assert_never(term)  # type: ignore[arg-type]
+
+
+def _composed(pullbacks: list[Pullback]) -> Pullback:
+    def pullback(g: Cotangent) -> Cotangent:
+        for pb in reversed(pullbacks):
+            if g is ZERO:
+                return ZERO
+            g = pb(g)
+        return g
+
+    return pullback
+
+
+def _sum(pbs: dict[Any, Pullback], g: Cotangent) -> Cotangent:
+    total: Cotangent = ZERO
+    for key, part in () if g is ZERO else g.items():
+        total = plus(total, pbs[key](part))
+    return total
+
+
+def _let(pb: Pullback, ctx: Cotangent, g: Cotangent) -> Cotangent:
+    return ctx if g is ZERO else plus(ctx, pb(g))
+
+
+def _key(product: Any, key: Any) -> Any:
+    """The key of a component as the product's own structure calls it."""
+    if not isinstance(key, int) or isinstance(product, dict):
+        return key
+    if isinstance(product, Context) or type(product) in (tuple, list):
+        return key % len(product)
+    keys = [k for k, _ in children(product)[0]]
+    return key if key in keys else keys[key]
+
+
+@lru_cache(maxsize=4096)
+def _keys(form: Any) -> tuple[Any, ...]:
+    return tuple(key for key, _ in children(form.unflatten(range(form.num_leaves)))[0])

@@ -1,0 +1,53 @@
+"""Pullbacks that leave the loop body in which they were made.
+
+Inside a loop a pullback closes over values of one iteration.  Tracing it once gives its program and these values, its
+residuals: what the loop has to keep.  A residual that comes from outside of the loop, or is the loop's own input, is not
+kept again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+
+class Residuals:
+    """The pullback `pull` on cotangents like `example`, as a program over residuals.
+
+    `kept` are the residuals that the loop has to store, `result` says what the pullback gives.  `outside` are values
+    that stay as they are in the backward loop, `inputs` values that it has at hand again.
+    """
+
+    def __init__(
+        self, pull: Callable[..., Any], example: tuple[Any, ...], outside: Iterable[Any], inputs: Iterable[Any]
+    ):
+        leaves, self._in = jax.tree.flatten(example)
+        out: list[Any] = []
+
+        def flat(*cotangents: Any) -> list[Any]:
+            results, form = jax.tree.flatten(pull(*self._in.unflatten(cotangents)))
+            out.append(form)
+            return results
+
+        self._program = jax.make_jaxpr(flat)(*leaves)
+        self._out = out[0]
+        self.result = self._out.unflatten(self._program.out_avals)
+        unvarying, at_hand = set(map(id, outside)), {id(value): i for i, value in enumerate(inputs)}
+        self.kept: list[Any] = []
+        self._sources = [self._source(value, unvarying, at_hand) for value in self._program.consts]
+
+    def _source(self, value: Any, unvarying: set[int], at_hand: dict[int, int]) -> Callable[[Any, Any], Any]:
+        if id(value) in at_hand:
+            return lambda _, inputs, i=at_hand[id(value)]: inputs[i]
+        if id(value) in unvarying or not isinstance(value, jax.core.Tracer):
+            return lambda *_: value
+        self.kept.append(value)
+        return lambda kept, _, i=len(self.kept) - 1: kept[i]
+
+    def pull(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
+        """The pullback applied, on the residuals of one iteration."""
+        constants = [source(kept, inputs) for source in self._sources]
+        results = jax.core.eval_jaxpr(self._program.jaxpr, constants, *self._in.flatten_up_to(cotangents))
+        return self._out.unflatten(results)

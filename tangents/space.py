@@ -1,0 +1,27 @@
+"""A tangent space for functions: the choice that paper 003 leaves open, as a value.
+
+The representation function of a term (`represent.py`) is the same for both spaces but for two cases, `curry` and `eval`.
+`environment.py` and `listing.py` each fill them in with one figure of the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from combinators.terms import Curry, Term
+from tangents.sparse import IsLeaf, Pullback
+
+type Represented = tuple[Any, Pullback]  # a primal with held leaves marked, and its pullback
+type Representation = Callable[[Term, Any], Represented]  # rep-function of a term
+
+
+@dataclass(frozen=True)
+class Space:
+    """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf."""
+
+    name: str
+    curry: Callable[[Representation, Curry, Any], Represented]
+    eval: Callable[[Representation, Any, Any], Represented]
+    is_leaf: IsLeaf

@@ -1,0 +1,57 @@
+"""What every test runs under: strict JAX, reproducible Hypothesis, and two fixtures.
+
+`HYPOTHESIS_PROFILE=nightly` draws many random examples instead of the same few.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.monitoring
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Implicit promotion hides mistakes of dtype and of shape, so in tests it is an error.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Time limits are off because the first example of a shape compiles. A fixture may be shared by the examples of a test
+# because ours mean the same for each of them.
+common = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+settings.register_profile("ci", common, max_examples=25, derandomize=True, database=None)
+settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Float64 and int64 are on for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@dataclass
+class Compilations:
+    """A counter of XLA compilations. `count` is their number so far."""
+
+    count: int = 0
+    seen: int = 0
+
+    def new(self) -> int:
+        """The number of compilations since the last call of `new`, or since the test began."""
+        fresh, self.seen = self.count - self.seen, self.count
+        return fresh
+
+
+@pytest.fixture
+def compilations() -> Iterator[Compilations]:
+    """Counts what XLA compiles during one test, single array operations outside `jit` included."""
+    counter = Compilations()
+
+    def listen(event: str, duration: float, **metadata: str | int) -> None:
+        counter.count += event == "/jax/core/compile/backend_compile_duration"
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield counter
+    jax.monitoring.unregister_event_duration_listener(listen)
