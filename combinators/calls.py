@@ -96,5 +96,5 @@ def _described(value: Any) -> str:
 
 def _promotes(weak: Any, dtype: Any) -> bool:
     order = (np.bool_, np.integer, np.floating, np.complexfloating)
-    rank = [next((i for i, kind in enumerate(order) if jax.dtypes.issubdtype(d, kind)), -1) for d in (weak, dtype)]
+    rank = [next((i for i, kind in enumerate(order) if jnp.issubdtype(d, kind)), -1) for d in (weak, dtype)]
     return 0 <= rank[0] <= rank[1]

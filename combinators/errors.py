@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import linecache
 import os
-import sys
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +34,8 @@ _NOT_USERS = tuple(
 class DiffcurryError(TypeError):
     """Base class of our errors.  `str(error)` is the rendered message; the fields stay readable."""
 
+    path: tuple[int, ...]
+
     def __init__(
         self,
         what: str,
@@ -47,8 +49,8 @@ class DiffcurryError(TypeError):
         super().__init__(what)
         self.what, self.part, self.expected, self.got, self.hint = what, part, expected, got, hint
         self.line = user_line() if line is None else line
-        self.whole: object = None
-        self.path: tuple[int, ...] = ()
+        self.whole: Any = None
+        self.path = ()
 
     def __str__(self) -> str:
         rows = [self.what]
@@ -128,17 +130,21 @@ class LoopError(DiffcurryError):
 
 
 @contextmanager
-def within(index: int) -> Iterator[None]:
-    """Adds `index` to the path of an error that passes through: the part with this number is the offending one."""
+def within(index: int) -> Generator[None]:
+    """Adds `index` to the path of an error that passes through: the part with this number is the offending one.
+
+    Once the whole term is known, the path lies in that.
+    """
     try:
         yield
     except DiffcurryError as error:
-        error.path = (index, *error.path)
+        if error.whole is None:
+            error.path = (index, *error.path)
         raise
 
 
 @contextmanager
-def whole(term: object) -> Iterator[None]:
+def whole(term: object) -> Generator[None]:
     """Marks the offending part in `term` for errors that pass through; an outer `whole` does not override it."""
     try:
         yield
@@ -163,7 +169,4 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
 
 
 def _running() -> Iterator[tuple[str, int]]:
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
+    return ((frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None))

@@ -32,7 +32,7 @@ from combinators.values import Closure
 
 
 def evaluate(term: Term, x: Any) -> Any:
-    """The value of the arrow `term` at `x`, a value of its domain; runs operation by operation unless under `jax.jit`."""
+    """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`."""
     match term:
         case Id():
             return x

@@ -1,13 +1,34 @@
-"""Structural identity: a hashable key for whatever a term may hold, so that equal terms can be one object."""
+"""Structural identity: a hashable key for whatever a term may hold, so that equal terms are one object."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import fields
+from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
+import jax.core
 import jax.extend.core as jex
+import jax.numpy as jnp
 import numpy as np
+
+_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+
+class Interned(type):
+    """The metaclass of terms: building a term gives the one object with these fields."""
+
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        term = super().__call__(*arguments, **keywords)
+        key = (cls, *(key_of(getattr(term, name)) for name in _names(cls)))
+        return _interned.setdefault(key, term)
+
+
+@cache
+def _names(term: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(term))
 
 
 def key_of(value: Any) -> Hashable:
@@ -16,6 +37,8 @@ def key_of(value: Any) -> Hashable:
     Numbers differ by type and sign of zero, arrays compare by content, JAX's programs by their equations, and tracers
     and unhashable objects by identity.
     """
+    if isinstance(type(value), Interned):
+        return value
     match value:
         case bool() | int() | str() | bytes() | None:
             return (type(value), value)
@@ -25,10 +48,8 @@ def key_of(value: Any) -> Hashable:
             return ("tracer", id(value))
         case np.ndarray() | np.generic() | jax.Array():
             return _array_key(value)
-        case jex.ClosedJaxpr():
-            return ("program", _program_key(value.jaxpr), tuple(map(key_of, value.consts)))
         case jex.Jaxpr():
-            return ("program", _program_key(value))
+            return ("program", _program_key(value), tuple(map(key_of, value.consts)))
         case tuple() | list():
             return (type(value), tuple(map(key_of, value)))
         case dict():
@@ -38,7 +59,7 @@ def key_of(value: Any) -> Hashable:
 
 
 def _array_key(array: Any) -> Hashable:
-    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
     return ("array", array.shape, str(array.dtype), weak, np.asarray(array).tobytes())

@@ -171,7 +171,8 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            return _infer(f.code.body, extend(f.environment, x))
+            with whole(f.code), within(0):
+                return _infer(f.code.body, extend(f.environment, x))
         case Closure():
             expected = f.code.argument
         case Function(dom, cod):

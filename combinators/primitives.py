@@ -1,7 +1,7 @@
 """First-order primitives by name: JAX's own, and those that a traced program brings along.
 
-`primitive("sin")` is an arrow; `bind` runs one on arrays, `shape` on types.  What a primitive's parameters mean is JAX's
-definition; parameters that JAX's own functions would fill in are filled in here.
+`primitive("sin")` is an arrow; `bind` runs one on arrays, `shape` on types.  What a primitive's parameters mean is
+JAX's definition; parameters that JAX's own functions would fill in are filled in here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from combinators.errors import CompositionError, FunctionArithmeticError, UnknownPrimitiveError
+from combinators.errors import CompositionError, DiffcurryError, FunctionArithmeticError, UnknownPrimitiveError
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, shape_struct, type_of
 
@@ -65,7 +65,7 @@ def operands(x: Any) -> tuple[Any, ...]:
 
 
 def bind(term: Primitive, x: Any) -> Any:
-    """The meaning of a primitive: arrays to an array, or to a tuple of arrays where JAX's primitive has many results."""
+    """The meaning of a primitive: arrays to an array, or to a tuple where JAX's primitive has many results."""
     operation = _TABLE[term.name]
     result = operation.bind(*operands(x), **operation.get_bind_params(dict(term.params)))
     return tuple(result) if operation.multiple_results else result
@@ -74,13 +74,13 @@ def bind(term: Primitive, x: Any) -> Any:
 def shape(term: Primitive, x: Type) -> Type:
     """The codomain of a primitive on a domain.  Raises `CompositionError` if JAX refuses it."""
     types = operands(x)
-    for index, type in enumerate(types):
-        if not isinstance(type, Tensor):
-            _refuse(term, type, index)
+    for index, operand in enumerate(types):
+        if not isinstance(operand, Tensor):
+            raise _refusal(term, operand, index)
     try:
         return _shape(term, tuple((t, t.weak) for t in types), bool(jax.config.jax_enable_x64))
     except (TypeError, ValueError, AssertionError, IndexError, KeyError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
+        reason = str(error).strip().splitlines() or [error.__class__.__name__]
         raise CompositionError(
             f"the primitive {term.name} does not accept its domain",
             part=term,
@@ -96,21 +96,21 @@ def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -
     return type_of(jax.eval_shape(lambda *arrays: bind(term, arrays), *structs))
 
 
-def _refuse(term: Primitive, type: Type, index: int) -> None:
+def _refusal(term: Primitive, operand: Type, index: int) -> DiffcurryError:
     from combinators.infer import is_function
 
-    if is_function(type):
-        raise FunctionArithmeticError(
+    if is_function(operand):
+        return FunctionArithmeticError(
             f"{term.name} is applied to a function",
             part=term,
             expected="an array",
-            got=f"argument {index}: {type}",
+            got=f"argument {index}: {operand}",
             hint="apply the function first: prod(f, x) >> eval",
         )
-    raise CompositionError(
+    return CompositionError(
         f"{term.name} is applied to a product within its arguments",
         part=term,
         expected="an array, or one flat tuple of arrays",
-        got=f"argument {index}: {type}",
+        got=f"argument {index}: {operand}",
         hint="project the components out first",
     )

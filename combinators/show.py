@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, assert_never
 
 import jax
+import jax.core
 import wadler_lindig as wl
 
 from combinators.context import Context
@@ -38,7 +39,7 @@ def show(term: Term, width: int = 100) -> str:
 
 
 def show_marked(term: Any, path: tuple[int, ...], width: int = 100) -> str:
-    """The text of `term` with the part at `path` (its numbers from the outside in) set in ▶ ◀, its surroundings elided."""
+    """The text of `term` with the part at `path`, its numbers from the outside in, set in ▶ ◀, and others elided."""
     return "\n".join("  " + line for line in _pretty(_marked(term, path), width - 2).splitlines())
 
 
@@ -124,7 +125,9 @@ def _group(docs: list[Any], separator: Any) -> Any:
 
 
 def _join(docs: list[Any], separator: Any) -> Any:
-    return wl.ConcatDoc(*(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,))))
+    return wl.ConcatDoc(
+        children=tuple(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,)))
+    )
 
 
 def _pretty(document: Any, width: int) -> str:

@@ -1,6 +1,7 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
-    f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v) | primitive | fold | scan | map
+    f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
+              | primitive | fold | scan | map
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -8,28 +9,12 @@ source lines are no part of a term, and arrays only where the user writes them i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
-
-import jax
+from typing import Any, dataclass_transform
 
 from combinators.errors import ArgumentError
-from combinators.identity import key_of
+from combinators.identity import Interned
 from combinators.types import LEAF, Type, children
-
-T = TypeVar("T")
-_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-
-
-class Interned(type):
-    """The metaclass of terms: building a term gives the one object with these fields."""
-
-    def __call__(cls: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-        term: Any = type.__call__(cls, *arguments, **keywords)
-        key = (cls, *(key_of(getattr(term, field.name)) for field in fields(term)))
-        return _interned.setdefault(key, term)
 
 
 class Term(metaclass=Interned):
@@ -37,7 +22,7 @@ class Term(metaclass=Interned):
 
     __slots__ = ("__weakref__",)
 
-    def __rshift__(self, other: Term) -> Term:
+    def __rshift__(self, other: Any) -> Term:
         return compose(self, other) if isinstance(other, Term) else NotImplemented
 
     def __call__(self, *arguments: Any) -> Any:
@@ -54,7 +39,9 @@ class Term(metaclass=Interned):
         return (type(self), tuple(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
 
 
-_term = dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass_transform(eq_default=False, frozen_default=True)
+def _term[T: Term](constructor: type[T]) -> type[T]:
+    return dataclass(frozen=True, eq=False, repr=False, slots=True)(constructor)
 
 
 @_term
@@ -74,7 +61,7 @@ class Prod(Term):
     """If fi : τ ⇝ τi then prod(f1, ..., fn) : τ ⇝ (τ1, ..., τn); `form` says which product: tuple, dict, Context ..."""
 
     parts: tuple[Term, ...]
-    form: jax.tree_util.PyTreeDef
+    form: Any
 
 
 @_term

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import ArgumentError
@@ -62,6 +64,8 @@ def type_of(value: Any) -> Type:
 
     Raises `ArgumentError` for a leaf that is none of these.
     """
+    if isinstance(value, jax.Array | Tensor):
+        return _leaf_type(value)
     return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 
 
@@ -98,7 +102,7 @@ def _leaf_type(leaf: Any) -> Tensor | Function:
 
 def is_discrete(type: Tensor) -> bool:
     """Whether the tangent space of a tensor type is the unit: integers, booleans, random keys (paper 003, figure 6)."""
-    return not jax.dtypes.issubdtype(type.dtype, np.inexact)
+    return not jnp.issubdtype(type.dtype, np.inexact)
 
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:

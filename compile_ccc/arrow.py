@@ -74,9 +74,9 @@ class Arrow:
 def ccc(f: Callable[..., Any]) -> Arrow:
     """Makes a Python function over jnp an arrow: translated to combinators, compiled, and composed by `>>` with terms.
 
-    `ccc(f)(*args)` equals `f(*args)`; arguments are arrays, numbers, function values (`C.Closure`) and pytrees of them.
-    It is traced once for each type of the arguments and of what f captures, and compiled once for each code, so an equal
-    function made anew compiles nothing, and captured numbers are read anew at each call.
+    `ccc(f)(*args)` equals `f(*args)`; arguments are arrays, numbers, function values (`C.Closure`) and pytrees of
+    them.  It is traced once for each type of the arguments and of what f captures, and compiled once for each code, so
+    an equal function made anew compiles nothing, and captured numbers are read anew at each call.
 
     Raises our errors for a Python function among arguments or results, for Python control flow on a traced value, and
     for effects whose order matters.  (Paper 003, section 3.1.)
@@ -92,12 +92,13 @@ def trace(f: Any, *arguments: Any) -> Translation:
     domain = pack(tuple(map(argument_type, arguments)))
     step = f.steps[0] if isinstance(f, Arrow) and len(f.steps) == 1 else f
     closure = closure_of(step, arguments)
-    lam = None if isinstance(step, Term | Arrow | Closure) else _traced(step, arguments)[0].lam
-    term = compose(prod(Context(*map(Const, closure.environment), Id())), closure.code.body)
     if isinstance(step, Term):
-        term = step
-    codomain = closure.type.cod if not isinstance(step, Term) else infer(step, domain)
-    return Translation(lam, term, domain, codomain, closure)
+        return Translation(None, step, domain, infer(step, domain), closure)
+    term = compose(prod(Context(*map(Const, closure.environment), Id())), closure.code.body)
+    if isinstance(step, Arrow | Closure):
+        return Translation(None, term, domain, closure.type.cod, closure)
+    result, _ = _traced(step, arguments)
+    return Translation(result.lam, term, domain, result.cod, closure)
 
 
 def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:

@@ -1,8 +1,9 @@
-"""What a Python function captures, read anew at every call and replaced when the function is traced.
+"""What a Python function captures: read anew at every call, replaced when the function is traced.
 
-Python floats and inexact arrays (JAX's, tracers and NumPy's) and function values that are reached from cells, defaults,
-or the function's own global names, through containers, partial applications and captured functions, are *environment*.
-The rest is *code*: its `key` says whether two functions are one program.  `const(v)` exempts a value.
+Python floats and inexact arrays (JAX's, tracers and NumPy's) and function values that are reached from the cells,
+defaults and global names of a function, through containers, partial applications and captured functions, are its
+*environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one program.
+`const(v)` exempts a value.  Of the module's other functions that a function calls by name, everything is code.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import dis
 import functools
 import types
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from types import NoneType
 from typing import Any
 
 import jax
@@ -28,24 +28,147 @@ from combinators.values import Closure
 
 @dataclass
 class Captured:
-    """`key`: the code of a function.  `names`, `values`: its environment.  `rebuild(values)`: the function with others."""
+    """`key`: a function's code.  `names`, `values`: its environment.  `rebuild(values)`: the function with these."""
 
     key: Hashable
     names: list[str]
     values: list[Any]
     rebuild: Callable[[list[Any]], Any]
-    kept: list[Any]  # objects whose identity is in the key
+    kept: list[Any] = field(default_factory=list)  # objects whose identity is in the key
 
 
 def captures(f: Any) -> Captured:
-    """Reads the captures of a Python function, of a partial application, or of any callable pytree."""
+    """Reads the captures of a Python function, a partial application, or any callable pytree."""
     reader = _Reader()
-    key = reader.read(f, "f")
+    key, plan = reader.read(f, "f")
+    return Captured(key, reader.names, reader.values, lambda values: _Rebuild(values).build(plan), reader.kept)
 
-    def rebuild(values: list[Any]) -> Any:
-        return _Rebuilder(reader, values).build(f)
 
-    return Captured(key, reader.names, reader.values, rebuild, reader.kept)
+@dataclass(frozen=True, eq=False)
+class _Keep:
+    """A value without environment: it stays the object that it is."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Slot:
+    """An entry of the environment."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Make:
+    """A function or container that holds environment: made again from its parts."""
+
+    value: Any
+    parts: list[tuple[Any, _Plan]]
+
+
+type _Plan = _Keep | _Slot | _Make
+type _Read = tuple[Hashable, _Plan]
+
+
+class _Reader:
+    """One walk over what a function reaches gives its key, its environment, and the plan to make it again."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.values: list[Any] = []
+        self.kept: list[Any] = []
+        self.variables: dict[Hashable, _Read] = {}  # by cell, or by module and name
+        self.seen: dict[int, tuple[int, _Plan]] = {}  # what has parts, by identity: its number and its plan
+
+    def read(self, value: Any, name: str) -> _Read:
+        if _is_environment(value):
+            self.names.append(name)
+            self.values.append(value)
+            return ("environment", len(self.values)), _Slot(len(self.values) - 1)
+        if isinstance(value, types.NoneType | bool | int | str | bytes | np.ndarray | np.generic | Const):
+            return ("code", key_of(value)), _Keep(value)
+        if id(value) in self.seen:
+            number, plan = self.seen[id(value)]
+            return ("again", number), plan
+        self.kept.append(value)
+        parts = _parts(value)
+        if parts is None:
+            return ("object", type(value), id(value)), _Keep(value)
+        made = _Make(value, [])
+        self.seen[id(value)] = (len(self.seen), made)
+        keys: list[Hashable] = []
+        for label, variable, part in parts:
+            key, plan = self.variable(variable, part, str(label))
+            keys.append((label, key))
+            made.parts.append((label, plan))
+        if isinstance(value, types.FunctionType):
+            keys.append(_called(value, self.kept))
+        if all(isinstance(plan, _Keep) for _, plan in made.parts):
+            self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
+        return (_code(value), tuple(keys)), self.seen[id(value)][1]
+
+    def variable(self, variable: Hashable, value: Any, name: str) -> _Read:
+        """Reads a variable; two functions that share it share its entry."""
+        if variable is None or not _is_environment(value):
+            return self.read(value, name)
+        if variable not in self.variables:
+            self.variables[variable] = self.read(value, name)
+        return self.variables[variable]
+
+
+class _Rebuild:
+    """Follows a plan with new environment values."""
+
+    def __init__(self, values: list[Any]):
+        self.values = values
+        self.made: dict[int, Any] = {}
+
+    def build(self, plan: _Plan) -> Any:
+        match plan:
+            case _Keep(value):
+                return value
+            case _Slot(index):
+                return self.values[index]
+            case _Make():
+                if id(plan) not in self.made:
+                    self.made[id(plan)] = self._make(plan)
+                return self.made[id(plan)]
+
+    def _make(self, plan: _Make) -> Any:
+        value = plan.value
+        if isinstance(value, types.FunctionType):
+            return self._function(plan, value)
+        parts = [(label, self.build(part)) for label, part in plan.parts]
+        match value:
+            case types.MethodType():
+                return types.MethodType(parts[1][1], parts[0][1])
+            case functools.partial():
+                count = len(value.args)
+                return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
+            case dict():
+                return dict(parts)
+            case _:
+                return children(value)[1].unflatten([part for _, part in parts])
+
+    def _function(self, plan: _Make, f: types.FunctionType) -> Any:
+        """A cell without environment stays the same object, since the function may assign to it."""
+        plans = dict(zip(_places(f), (part for _, part in plan.parts), strict=True))
+        cells = f.__closure__ or ()
+        varying = [("cell", i) in plans and not isinstance(plans["cell", i], _Keep) for i in range(len(cells))]
+        new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
+        new_globals = f.__globals__
+        if any(kind == "global" for kind, _ in plans):
+            new_globals = {**f.__globals__, **{n: self.build(p) for (kind, n), p in plans.items() if kind == "global"}}
+        new = types.FunctionType(f.__code__, new_globals, f.__name__, None, new_cells)
+        self.made[id(plan)] = new  # before its parts: it may capture itself
+        new.__dict__.update(f.__dict__)
+        new.__qualname__, new.__module__ = f.__qualname__, f.__module__
+        new.__defaults__ = tuple(self.build(p) for (kind, _), p in plans.items() if kind == "default") or None
+        new.__kwdefaults__ = {n: self.build(p) for (kind, n), p in plans.items() if kind == "keyword"} or None
+        for i, cell in enumerate(new_cells):
+            if varying[i]:
+                cell.cell_contents = self.build(plans["cell", i])
+        return new
 
 
 def _is_environment(value: Any) -> bool:
@@ -60,128 +183,75 @@ def _is_environment(value: Any) -> bool:
             return False
 
 
-class _Reader:
-    """One walk over what a function reaches: environment into `values`, the rest into the key."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.values: list[Any] = []
-        self.kept: list[Any] = []
-        self.places: dict[int, int] = {}  # identity of an environment value: its place in values
-        self.number: dict[int, int] = {}  # identity of what has parts: its number, so that cycles and sharing end
-        self.fixed: set[int] = set()  # identities of what has parts, none of them environment
-
-    def read(self, value: Any, name: str) -> Hashable:
-        if _is_environment(value):
-            return ("environment", self._place(value, name))
-        if id(value) in self.number:
-            return ("again", self.number[id(value)])
-        if isinstance(value, NoneType | bool | int | str | bytes | np.ndarray | np.generic | Const):
-            return ("code", key_of(value))
-        parts = _parts(value)
-        if parts is None:
-            self.kept.append(value)
-            return ("object", type(value), id(value))
-        self.number[id(value)] = len(self.number)
-        self.kept.append(value)
-        keys = tuple((label, self.read(part, str(label))) for label, part in parts)
-        if not any(self._varies(part) for _, part in parts):
-            self.fixed.add(id(value))
-        return (_code(value), keys)
-
-    def _place(self, value: Any, name: str) -> int:
-        if id(value) not in self.places:
-            self.places[id(value)] = len(self.values)
-            self.names.append(name)
-            self.values.append(value)
-        return self.places[id(value)]
-
-    def _varies(self, value: Any) -> bool:
-        return id(value) in self.places or (id(value) in self.number and id(value) not in self.fixed)
-
-
-class _Rebuilder:
-    """The same walk, giving again, with new environment values, what holds environment; the rest stays the object it is."""
-
-    def __init__(self, reader: _Reader, values: list[Any]):
-        self.reader, self.values = reader, values
-        self.built: dict[int, Any] = {}
-
-    def build(self, value: Any) -> Any:
-        if id(value) in self.reader.places:
-            return self.values[self.reader.places[id(value)]]
-        if id(value) in self.reader.fixed or id(value) not in self.reader.number:
-            return value
-        if id(value) not in self.built:
-            self.built[id(value)] = self._again(value)
-        return self.built[id(value)]
-
-    def _again(self, value: Any) -> Any:
-        match value:
-            case types.FunctionType():
-                return self._function(value)
-            case types.MethodType():
-                return types.MethodType(self.build(value.__func__), self.build(value.__self__))
-            case functools.partial():
-                args, keywords = map(self.build, value.args), {k: self.build(v) for k, v in value.keywords.items()}
-                return functools.partial(self.build(value.func), *args, **keywords)
-            case dict() if type(value) is dict:
-                return {key: self.build(part) for key, part in value.items()}
-            case _:
-                pairs, form = children(value)
-                return form.unflatten([self.build(part) for _, part in pairs])
-
-    def _function(self, f: types.FunctionType) -> Any:
-        read_globals = _read_globals(f)
-        new_globals = (
-            {**f.__globals__, **{n: self.build(v) for n, v in read_globals}} if read_globals else f.__globals__
-        )
-        cells = tuple(
-            types.CellType() if self._rebuilds(cell) else cell for cell in f.__closure__ or ()
-        )  # a cell without environment stays the same object: the function may assign to it
-        new = types.FunctionType(f.__code__, new_globals, f.__name__, None, cells)
-        self.built[id(f)] = new
-        new.__dict__.update(f.__dict__)
-        new.__qualname__, new.__module__ = f.__qualname__, f.__module__
-        new.__defaults__ = f.__defaults__ and tuple(map(self.build, f.__defaults__))
-        new.__kwdefaults__ = f.__kwdefaults__ and {k: self.build(v) for k, v in f.__kwdefaults__.items()}
-        for old, cell in zip(f.__closure__ or (), cells, strict=True):
-            if cell is not old:
-                cell.cell_contents = self.build(old.cell_contents)
-        return new
-
-    def _rebuilds(self, cell: Any) -> bool:
-        if _is_empty(cell):
-            return False
-        value = cell.cell_contents
-        return id(value) in self.reader.places or (
-            id(value) in self.reader.number and id(value) not in self.reader.fixed
-        )
-
-
-def _parts(value: Any) -> list[tuple[Any, Any]] | None:
-    """What a value is made of, labelled; None for an object that is not looked into."""
+def _parts(value: Any) -> list[tuple[Any, Hashable, Any]] | None:
+    """What a value is made of: (label, the variable that holds it if there is one, part); None for a plain object."""
     match value:
         case types.FunctionType():
-            cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-            return [
-                *((name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)),
-                *zip(
-                    reversed(value.__code__.co_varnames[: value.__code__.co_argcount]),
-                    reversed(value.__defaults__ or ()),
-                ),
-                *(value.__kwdefaults__ or {}).items(),
-                *_read_globals(value),
-            ]
+            return [_place(value, *place) for place in _places(value)]
         case types.MethodType():
-            return [("self", value.__self__), ("method", value.__func__)]
+            return [("self", None, value.__self__), ("method", None, value.__func__)]
         case functools.partial():
-            return [("function", value.func), *enumerate(value.args), *value.keywords.items()]
+            pairs = [("function", value.func), *enumerate(value.args), *value.keywords.items()]
         case dict() if type(value) is dict:
-            return list(value.items())
+            pairs = list(value.items())
         case _:
             pairs, form = children(value)
-            return None if form == LEAF else pairs
+            if form == LEAF:
+                return None
+    return [(label, None, part) for label, part in pairs]
+
+
+def _places(f: types.FunctionType) -> list[tuple[str, Any]]:
+    """Where a function holds values: its cells, defaults, and the global names of its environment."""
+    return [
+        *(("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not _is_empty(cell)),
+        *(("default", i) for i in range(len(f.__defaults__ or ()))),
+        *(("keyword", name) for name in f.__kwdefaults__ or ()),
+        *(("global", name) for name in _global_names(f.__code__) if _is_environment(f.__globals__.get(name))),
+    ]
+
+
+def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Hashable, Any]:
+    code = f.__code__
+    match kind:
+        case "cell":
+            cell: Any = f.__closure__[where] if f.__closure__ else None
+            return code.co_freevars[where], id(cell), cell.cell_contents
+        case "default":
+            names = code.co_varnames[: code.co_argcount]
+            defaults = f.__defaults__ or ()
+            return names[len(names) - len(defaults) + where], None, defaults[where]
+        case "keyword":
+            return where, None, (f.__kwdefaults__ or {})[where]
+        case _:
+            return where, (id(f.__globals__), where), f.__globals__[where]
+
+
+def _called(f: types.FunctionType, kept: list[Any]) -> Hashable:
+    """The key of the global names that are code: numbers and text by value, functions of the module by theirs, ..."""
+    numbers: dict[int, int] = {}
+
+    def key(value: Any, same: dict[str, Any]) -> Hashable:
+        if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | Const):
+            return key_of(value)
+        kept.append(value)
+        if isinstance(value, types.FunctionType) and value.__globals__ is same:
+            return of(value, lambda v: True)
+        return id(value)
+
+    def of(g: types.FunctionType, wanted: Callable[[Any], bool]) -> Hashable:
+        if id(g) in numbers:
+            return numbers[id(g)]
+        numbers[id(g)] = len(numbers)
+        held = [*(c.cell_contents for c in g.__closure__ or () if not _is_empty(c)), *(g.__defaults__ or ())]
+        read = [(name, g.__globals__[name]) for name in _global_names(g.__code__) if name in g.__globals__]
+        return (
+            g.__code__,
+            tuple((name, key(value, g.__globals__)) for name, value in read if wanted(value)),
+            tuple(key(value, g.__globals__) for value in held) if g is not f else (),
+        )
+
+    return of(f, lambda value: not _is_environment(value))
 
 
 def _code(value: Any) -> Hashable:
@@ -192,12 +262,6 @@ def _code(value: Any) -> Hashable:
             return type(value)
         case _:
             return children(value)[1]
-
-
-def _read_globals(f: types.FunctionType) -> list[tuple[str, Any]]:
-    """The global names that a function itself reads and that hold environment; other globals are code, as in JAX."""
-    present = ((name, f.__globals__[name]) for name in _global_names(f.__code__) if name in f.__globals__)
-    return [(name, value) for name, value in present if _is_environment(value)]
 
 
 @lru_cache(maxsize=16384)

@@ -1,9 +1,9 @@
 """Function values inside a trace: carrier arrays, and the two primitives `lam` and `eval` that the jaxpr records.
 
-A function that is not known yet travels through JAX's tracing as a `FunctionValue`, a pytree with one leaf: an array of
-rank 0 and of a dtype that nobody uses, so that it is recognised wherever it turns up.  `lam` makes a carrier from a body
-and what the body captures, `eval` applies one.  Under `jax.vmap` both keep their body and push a batch level, the size
-of the batch and which operands have its axis in front, so that what is not batched stays shared.
+A function that is not known yet travels through JAX's tracing as a `FunctionValue`, a pytree with one leaf: an array
+of rank 0 and of a dtype that nobody uses, so that it is recognised wherever it turns up.  `lam` makes a carrier from a
+body and what the body captures, `eval` applies one.  Under `jax.vmap` both keep their body and push a batch level, the
+size of the batch and which operands have its axis in front, so that what is not batched stays shared.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.interpreters import ad, batching

@@ -14,9 +14,9 @@ def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
     return len(list(constants)), len(list(carry))
 
 
-def frames(eqn: Any) -> Iterator[tuple[str, int]]:
+def frames(source_info: Any) -> Iterator[tuple[str, int]]:
     """The (file, line) frames at which an equation was traced, innermost first."""
-    traceback = eqn.source_info.traceback
+    traceback = source_info.traceback
     return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
 
 

@@ -10,7 +10,7 @@ An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 import jax
@@ -92,11 +92,10 @@ type Expression = Lam | App | Product | Component | Arrow | Var | Constant
 
 @dataclass(eq=False, frozen=True)
 class Block:
-    """let x = e; ...; in result.  `lines` tells for a variable the user's line that it comes from."""
+    """let x = e; ...; in result"""
 
     bindings: tuple[tuple[Var, Expression], ...]
     result: Atom
-    lines: dict[Var, Any] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         return "\n".join(_block_lines(self))

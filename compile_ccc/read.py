@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from itertools import chain, count, product
 from string import ascii_lowercase
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax.extend.core as jex
 import numpy as np
 
-from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
+from combinators.errors import DiffcurryError, FunctionArithmeticError, UnsupportedError, user_line
 from combinators.primitives import traced
 from combinators.terms import Fold, Scan, Term
 from combinators.types import LEAF, Function, Tensor, Type, children, type_of
@@ -49,7 +50,6 @@ class Builder:
     def __init__(self, names: Iterator[str]):
         self.names = names
         self.bindings: list[tuple[Var, Expression]] = []
-        self.lines: dict[Term, Any] = {}
 
     def let(self, e: Expression, type: Type) -> Var:
         x = Var(next(self.names), type)
@@ -57,13 +57,11 @@ class Builder:
         return x
 
     def close(self, result: Atom) -> Block:
-        return Block(tuple(self.bindings), result, self.lines)
+        return Block(tuple(self.bindings), result)
 
     def inner(self) -> Builder:
         """The builder of a block inside this one."""
-        block = Builder(self.names)
-        block.lines = self.lines
-        return block
+        return Builder(self.names)
 
     def leaves(self, a: Any, type: Type) -> list[Any]:
         """Binds the leaves of a value of this type, by projection."""
@@ -83,7 +81,7 @@ class Builder:
                 "an array of functions leaves the vmap that makes it",
                 expected="functions that are made and applied inside the vmap",
                 got=f"{leaf.batch[0][0]} functions of type {type}",
-                line=user_line(compat.frames(leaf.eqn)),
+                line=user_line(compat.frames(leaf.eqn.source_info)),
                 hint="apply the functions inside, or return their environments and make them outside",
             )
         return leaf
@@ -157,16 +155,24 @@ class Builder:
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        _check(eqn, operands)
+        _check(eqn)
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, eqn.params)
-        self.lines.setdefault(term, eqn)
+        _sources[term] = eqn.source_info
         if not eqn.primitive.multiple_results:
             return [self.let(Arrow(term, tuple(operands)), types[0])]
         results = self.let(Arrow(term, tuple(operands)), tuple(types))
         return self.leaves(results, tuple(types))
+
+
+_sources: WeakKeyDictionary[Term, Any] = WeakKeyDictionary()
+
+
+def source_line(term: Term) -> str:
+    """The user's line at which a primitive of a traced program was last met; the running line for other terms."""
+    return user_line(compat.frames(_sources[term])) if term in _sources else user_line()
 
 
 def atom_type(a: Any) -> Type:
@@ -184,31 +190,33 @@ def single(items: list[Any]) -> Any:
     return items[0] if len(items) == 1 else tuple(items)
 
 
-def _check(eqn: Any, operands: list[Any]) -> None:
-    name, line = eqn.primitive.name, user_line(compat.frames(eqn))
+def _check(eqn: Any) -> None:
+    name = eqn.primitive.name
     if any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
         if name not in _STRUCTURE:
-            raise FunctionArithmeticError(
-                f"{name} is applied to a function", expected="an array", got="a function", line=line,
-                hint="call it first: f(x) is an array where f is not",
+            raise _refusal(
+                FunctionArithmeticError, eqn, f"{name} is applied to a function", "an array", "a function",
+                "call it first: f(x) is an array where f is not",
             )  # fmt: skip
-        raise UnsupportedError(
-            f"a function passes through {name}", expected="arrays there", got="a function", line=line,
-            hint="apply the function on both sides, and let the results pass",
+        raise _refusal(
+            UnsupportedError, eqn, f"a function passes through {name}", "arrays there", "a function",
+            "apply the function on both sides, and let the results pass",
         )  # fmt: skip
     if name in _REFUSED or any("Ordered" in type(effect).__name__ for effect in eqn.effects):
-        raise UnsupportedError(
-            f"{name} has an effect whose order matters", expected="a pure program", got=name, line=line,
-            hint="jax.debug.print and jax.pure_callback are allowed",
+        raise _refusal(
+            UnsupportedError, eqn, f"{name} has an effect whose order matters", "a pure program", name,
+            "jax.debug.print and jax.pure_callback are allowed",
         )  # fmt: skip
     if any(map(_holds_functions, jex.jaxprs_in_params(eqn.params))):
-        raise UnsupportedError(
-            f"functions are made or applied inside {name}",
-            expected="a body over arrays",
-            got=f"function(...) or a call of a function value in the body of {name}",
-            line=line,
-            hint="make and apply functions outside of it; inside lax.scan they are allowed",
-        )
+        raise _refusal(
+            UnsupportedError, eqn, f"functions are made or applied inside {name}", "a body over arrays",
+            f"function(...) or a call of a function value in the body of {name}",
+            "make and apply functions outside of it; inside lax.scan they are allowed",
+        )  # fmt: skip
+
+
+def _refusal(error: type[DiffcurryError], eqn: Any, what: str, expected: str, got: str, hint: str) -> DiffcurryError:
+    return error(what, expected=expected, got=got, line=user_line(compat.frames(eqn.source_info)), hint=hint)
 
 
 def _holds_functions(program: Any) -> bool:

@@ -6,14 +6,16 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.core
 
 from combinators.context import Context
 from combinators.errors import (
@@ -52,9 +54,9 @@ class Traced:
 def function(f: Callable[..., Any], *domain: Any) -> Any:
     """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.
 
-    Domain entries are types, or arrays and `ShapeDtypeStruct`s whose type is taken, or closures.  Inside a traced lambda
-    the result is a function of that program (it can be called, captured, returned, folded over); elsewhere it is a
-    `Closure` whose environment holds what f captures: Python floats and inexact arrays, read now.
+    Domain entries are types, or arrays and `ShapeDtypeStruct`s whose type is taken, or closures.  Inside a traced
+    lambda the result is a function of that program (it can be called, captured, returned, folded over); elsewhere it is
+    a `Closure` whose environment holds what f captures: Python floats and inexact arrays, read now.
 
     Raises `BareFunctionError` if f returns a Python function, `TracedBranchError` if it branches on a traced value.
     (Paper 003, figure 1: BDLAM.)
@@ -108,7 +110,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 
 def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int) -> Traced:
-    with _active(Trace()) as own:
+    with _active(Trace()) as own, collector_off():
         program, cod = _stage(f, captured, types, dom, arity, own)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
@@ -166,12 +168,24 @@ def parameter_name(f: Callable[..., Any], arity: int) -> str:
 
 
 @contextmanager
-def _active(own: Trace) -> Iterator[Trace]:
+def _active(own: Trace) -> Generator[Trace]:
     token = active_traces.set((*active_traces.get(), own))
     try:
         yield own
     finally:
         active_traces.reset(token)
+
+
+@contextmanager
+def collector_off() -> Generator[None]:
+    """No garbage collection while many objects are made that all stay: it would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

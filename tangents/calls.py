@@ -28,7 +28,8 @@ class Block:
         def flat(array: Any) -> Any:
             return array.reshape((prod(array.shape[: self.axes]), *array.shape[self.axes :]))
 
-        return Block(*jax.tree.map(flat, (self.argument, self.cotangent)), 1)
+        argument, cotangent = jax.tree.map(flat, (self.argument, self.cotangent))
+        return Block(argument, cotangent, 1)
 
     def __len__(self) -> int:
         leaf = jax.tree.leaves((self.argument, self.cotangent))[:1]
@@ -39,8 +40,8 @@ class Block:
 class Calls:
     """[(x1, g1), (x2, g2), ...]: the cotangent of a function value, as blocks of calls.
 
-    The zero is the empty list and the sum is concatenation.  Iterating gives the (argument, cotangent) pairs one by one,
-    in no promised order: two lists mean the same when their cotangents sum to the same for each argument, with
+    The zero is the empty list and the sum is concatenation.  Iterating gives the (argument, cotangent) pairs one by
+    one, in no promised order: two lists mean the same when their cotangents sum to the same for each argument, with
     [(x, 0)] = [] and [(x, g), (x, h)] = [(x, g + h)] (paper 003, section 4.1).
     """
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +18,7 @@ from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind, shape
 from combinators.terms import Primitive
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
+from compile_ccc.read import source_line
 from tangents.sparse import ZERO, Cotangent, Pullback, Sparse
 
 
@@ -46,7 +48,7 @@ def _programs(term: Primitive, types: tuple[tuple[Tensor, bool], ...], asked: tu
     trees: list[Any] = []
 
     def forward(*arguments: Any) -> Any:
-        def of_asked(*values: Any) -> tuple[Any, ...]:
+        def of_asked(*values: Any) -> list[Any]:
             full = list(arguments)
             for i, value in zip(asked, values, strict=True):
                 full[i] = value
@@ -72,5 +74,6 @@ def _programs(term: Primitive, types: tuple[tuple[Tensor, bool], ...], asked: tu
             part=term,
             expected="a primitive that JAX can differentiate",
             got=str(error).strip().splitlines()[0],
-            hint="lax.scan and lax.fori_loop with a static trip count can be differentiated; so can custom_vjp functions",
+            line=source_line(term),
+            hint="loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives",
         ) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial, update_wrapper
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ import numpy as np
 from combinators.context import extend
 from combinators.errors import ArityError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer, is_function
-from combinators.terms import Eval
+from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
@@ -48,7 +48,6 @@ def value_and_grad(
     """
     space_named(functions)
 
-    @wraps(f, updated=()) if hasattr(f, "__name__") else (lambda g: g)
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
         asked = _asked(argnums, arguments)
@@ -57,7 +56,7 @@ def value_and_grad(
         value, gradients = _value_and_gradients(spec, closure, pack(arguments))
         return value, gradients if isinstance(argnums, tuple) else gradients[0]
 
-    return of_arguments
+    return _named(of_arguments, f)
 
 
 def grad(
@@ -72,19 +71,18 @@ def grad(
     """
     both = value_and_grad(f, argnums, has_aux, functions)
 
-    @wraps(f, updated=()) if hasattr(f, "__name__") else (lambda g: g)
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         value, gradient = both(*arguments, **keywords)
         return (gradient, value[1]) if has_aux else gradient
 
-    return of_arguments
+    return _named(of_arguments, f)
 
 
 def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pullback]:
     """(f's value at the primals, its pullback there), like `jax.vjp`.
 
-    The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one cotangent
-    for each primal.  It is a value: pure, compiled once, applied many times; a pytree that leaves `jax.jit`.
+    The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one
+    cotangent for each primal.  It is a value: pure, compiled once, applied many times; a pytree that leaves `jax.jit`.
 
     Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
     (Paper 003, figure 2: vjp.)
@@ -97,7 +95,7 @@ class _Shape:
     """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space."""
 
     primal: Any
-    form: jax.tree_util.PyTreeDef
+    form: Any
     space: Space
 
 
@@ -170,6 +168,13 @@ def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> t
     domain = tuple(Tensor(s.shape, s.dtype) for s in structs(y, space.is_leaf).values())
     closure = seal(linear, domain)
     return release(y), Pullback(closure, _Shape(types, forms[0], space))
+
+
+def _named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
+    """The derivative with the name, signature and docstring of f, if f has them."""
+    return (
+        update_wrapper(derivative, f, updated=()) if callable(f) and not isinstance(f, Closure | Term) else derivative
+    )
 
 
 def _asked(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:

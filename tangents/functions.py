@@ -11,7 +11,7 @@ from tangents.sparse import Held
 
 
 def code_of(f: Any) -> Closure:
-    """The closure that a primal function is.  Raises `UnsupportedError` if only its type is known, `EvalError` if none."""
+    """The closure that a primal function is.  Raises `UnsupportedError` if only its type is known, or `EvalError`."""
     match f:
         case Closure():
             return f

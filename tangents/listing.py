@@ -2,8 +2,9 @@
 
     T[τ ⇝ σ] = [(τ, T[σ])]
 
-`eval` records its argument and the cotangent of its result; `curry` runs the function again, forwards and backwards, for
-every recorded call, and sums the cotangents of what it captured.  Nobody looks into a function to pull back a call of it.
+`eval` records its argument and the cotangent of its result; `curry` runs the function again, forwards and backwards,
+for every recorded call, and sums the cotangents of what it captured.  To pull back a call of a function, nobody has to
+know what it captured.
 """
 
 from __future__ import annotations

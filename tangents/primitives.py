@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +10,11 @@ import numpy as np
 
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
-from combinators.types import type_of
+from combinators.types import is_discrete, type_of
 from tangents.delegate import delegated
 from tangents.rows import ROWS, Row
 from tangents.space import Represented
-from tangents.sparse import Cotangent, Held, Sparse, hold, hold_discrete, is_active, nothing
+from tangents.sparse import Cotangent, Held, Sparse, nothing
 
 
 def primitive(term: Primitive, x: Any) -> Represented:
@@ -21,17 +22,24 @@ def primitive(term: Primitive, x: Any) -> Represented:
     marked = operands(x)
     arguments = tuple(a.value if isinstance(a, Held) else a for a in marked)
     asked = tuple(i for i, a in enumerate(marked) if not isinstance(a, Held))
-    row = ROWS.get(term.name) if all(map(_is_real, arguments)) and not dict(term.params).get("out_dtype") else None
+    row = _row(term, arguments)
     if not asked or row == ():
-        return hold(bind(term, arguments), _no_leaf), nothing
+        return _marked(bind(term, arguments), lambda _: True), nothing
     y, pull = delegated(term, arguments, asked) if row is None else _by_row(term, row, arguments, asked)
-    y = hold_discrete(y, _no_leaf)
+    y = _marked(y, lambda result: is_discrete(type_of(result)))
 
     def pullback(g: Cotangent) -> Cotangent:
         cotangents = pull(g)
         return Sparse(zip(asked, cotangents, strict=True)) if isinstance(x, tuple) else cotangents[0]
 
-    return y, pullback if is_active(y, _no_leaf) else nothing
+    return y, nothing if all(isinstance(result, Held) for result in operands(y)) else pullback
+
+
+def _row(term: Primitive, arguments: tuple[Any, ...]) -> Row | None:
+    """The row of the table; rows are for real numbers, and for products that have the dtype of their factors."""
+    row = ROWS.get(term.name)
+    real = all(not jnp.issubdtype(type_of(a).dtype, np.complexfloating) for a in arguments)
+    return row if real and not (term.name == "mul" and dict(term.params)["out_dtype"]) else None
 
 
 def _by_row(term: Primitive, row: Row, arguments: tuple[Any, ...], asked: tuple[int, ...]) -> Any:
@@ -39,9 +47,7 @@ def _by_row(term: Primitive, row: Row, arguments: tuple[Any, ...], asked: tuple[
     return y, lambda g: [row[i](g, y, *arguments, **params) for i in asked]
 
 
-def _is_real(x: Any) -> bool:
-    return not jnp.issubdtype(type_of(x).dtype, np.complexfloating)
-
-
-def _no_leaf(_: Any) -> bool:
-    return False
+def _marked(y: Any, held: Callable[[Any], bool]) -> Any:
+    if isinstance(y, tuple):
+        return tuple(Held(result) if held(result) else result for result in y)
+    return Held(y) if held(y) else y

@@ -56,8 +56,8 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     """The representation function of a term: x ↦ (y, pullback), an ordinary JAX-traceable function.
 
     `pullback` takes a cotangent with the structure, shapes and dtypes of y and gives one with those of x; it is linear,
-    pure, and may be applied many times.  Discrete leaves have zeros of their own dtype as cotangents.  At function types
-    a cotangent is a `Closure` over the cotangents of the captured values (functions="environment", figure 5), or
+    pure, and may be applied many times.  Discrete leaves have zeros of their own dtype as cotangents.  At function
+    types a cotangent is a `Closure` over the cotangents of the captured values (functions="environment", figure 5), or
     `Calls` (functions="list", figure 3).  Several arguments are one tuple.
 
     Raises `ArgumentError` for a cotangent that does not fit y, `NotDifferentiableError` for a primitive without a
@@ -93,7 +93,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             pbs = dict(zip(_keys(form), (pb for _, pb in represented), strict=True))
             return form.unflatten([y for y, _ in represented]), lambda g: _sum(pbs, g)
         case Proj(key):
-            return component(x, key, term), lambda g, key=_key(x, key): g if g is ZERO else Sparse({key: g})
+            return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), lambda g, ctx=x: _let(pb, *split(g, ctx))
@@ -122,6 +122,10 @@ def _composed(pullbacks: list[Pullback]) -> Pullback:
         return g
 
     return pullback
+
+
+def _placed(key: Any) -> Pullback:
+    return lambda g: g if g is ZERO else Sparse({key: g})
 
 
 def _sum(pbs: dict[Any, Pullback], g: Cotangent) -> Cotangent:

@@ -1,8 +1,8 @@
 """Pullbacks that leave the loop body in which they were made.
 
 Inside a loop a pullback closes over values of one iteration.  Tracing it once gives its program and these values, its
-residuals: what the loop has to keep.  A residual that comes from outside of the loop, or is the loop's own input, is not
-kept again.
+residuals: what the loop has to keep.  A residual that comes from outside of the loop, or is the loop's own input, is
+not kept again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
+import jax.core
 
 
 class Residuals:
@@ -40,11 +41,13 @@ class Residuals:
 
     def _source(self, value: Any, unvarying: set[int], at_hand: dict[int, int]) -> Callable[[Any, Any], Any]:
         if id(value) in at_hand:
-            return lambda _, inputs, i=at_hand[id(value)]: inputs[i]
+            place = at_hand[id(value)]
+            return lambda _, inputs: inputs[place]
         if id(value) in unvarying or not isinstance(value, jax.core.Tracer):
             return lambda *_: value
         self.kept.append(value)
-        return lambda kept, _, i=len(self.kept) - 1: kept[i]
+        number = len(self.kept) - 1
+        return lambda kept, _: kept[number]
 
     def pull(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""

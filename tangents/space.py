@@ -1,7 +1,7 @@
 """A tangent space for functions: the choice that paper 003 leaves open, as a value.
 
-The representation function of a term (`represent.py`) is the same for both spaces but for two cases, `curry` and `eval`.
-`environment.py` and `listing.py` each fill them in with one figure of the paper.
+The representation function of a term (`represent.py`) is the same for both spaces but for two cases, `curry` and
+`eval`.  `environment.py` and `listing.py` each fill them in with one figure of the paper.
 """
 
 from __future__ import annotations
