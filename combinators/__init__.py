@@ -11,7 +11,8 @@ from combinators.evaluate import evaluate
 from combinators.infer import infer
 from combinators.primitives import primitive
 from combinators.show import show
-from combinators.terms import Const, Eval, Fold, Id, Map, Proj, Scan, Term, compose, curry, extend, prod
+from combinators.sums import Sum
+from combinators.terms import Const, Eval, Fold, Id, Map, Proj, Scan, Term, case, compose, curry, extend, inject, prod
 from combinators.types import Function, Tensor, type_of
 from combinators.values import Closure
 
@@ -22,13 +23,17 @@ const = Const
 fold = Fold()
 scan = Scan()
 map = Map()
+inl = inject(0, 2)
+inr = inject(1, 2)
 
 __all__ = [
     "Closure",
     "Context",
     "Function",
+    "Sum",
     "Tensor",
     "Term",
+    "case",
     "compose",
     "const",
     "curry",
@@ -39,6 +44,9 @@ __all__ = [
     "fold",
     "id",
     "infer",
+    "inject",
+    "inl",
+    "inr",
     "map",
     "primitive",
     "prod",

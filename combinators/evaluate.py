@@ -6,13 +6,16 @@ from functools import partial
 from typing import Any, assert_never
 
 import jax
+import jax.numpy as jnp
 
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.errors import EvalError
 from combinators.infer import component, infer
 from combinators.primitives import bind
+from combinators.sums import branch_domain, chosen, injected, widen
 from combinators.terms import (
+    Case,
     Compose,
     Const,
     Curry,
@@ -20,6 +23,7 @@ from combinators.terms import (
     Extend,
     Fold,
     Id,
+    Inject,
     Map,
     Primitive,
     Prod,
@@ -55,6 +59,10 @@ def evaluate(term: Term, x: Any) -> Any:
             return value
         case Primitive():
             return bind(term, x)
+        case Inject(index, count):
+            return injected(index, count, x)
+        case Case(branches):
+            return _case(term, branches, x)
         case Fold(reverse, length):
             f, state, xs = x
             return jax.lax.scan(lambda s, x: (apply(f, (s, x)), None), state, xs, length, reverse)[0]
@@ -66,6 +74,20 @@ def evaluate(term: Term, x: Any) -> Any:
             return jax.vmap(lambda x: apply(f, x))(xs)
         case _:
             assert_never(term)  # type: ignore[arg-type]
+
+
+def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
+    rest, s = chosen(x, len(branches), term)
+
+    def run(index: int) -> Any:
+        return evaluate(branches[index], branch_domain(rest, s.alternatives[index]))
+
+    if isinstance(s.tag, int):
+        return run(s.tag)
+    type = infer(term, x)
+    possible = [i for i, a in enumerate(s.alternatives) if a is not None]
+    which = jnp.searchsorted(jnp.asarray(possible), s.tag)
+    return jax.lax.switch(which, [lambda i=i: widen(run(i), type) for i in possible])
 
 
 def apply(f: Any, x: Any) -> Any:

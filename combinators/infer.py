@@ -22,7 +22,9 @@ from combinators.errors import (
     within,
 )
 from combinators.primitives import shape
+from combinators.sums import Sum, branch_domain, chosen, injected, join
 from combinators.terms import (
+    Case,
     Compose,
     Const,
     Curry,
@@ -30,6 +32,7 @@ from combinators.terms import (
     Extend,
     Fold,
     Id,
+    Inject,
     Map,
     Primitive,
     Prod,
@@ -79,6 +82,10 @@ def _infer(term: Term, x: Type) -> Type:
             return type_of(value)
         case Primitive():
             return shape(term, x)
+        case Inject(index, count):
+            return injected(index, count, x)
+        case Case(branches):
+            return _case(term, branches, x)
         case Fold():
             f, state, xs = _function_and(term, x, 3)
             _same_state(term, state, _apply(f, (state, _element(term, xs))))
@@ -95,6 +102,16 @@ def _infer(term: Term, x: Type) -> Type:
             return _stacked(_apply(f, _element(term, xs)), _length(term, xs))
         case _:
             assert_never(term)  # type: ignore[arg-type]
+
+
+def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
+    rest, s = chosen(x, len(branches), term)
+    results: list[Type] = []
+    for index in range(len(branches)) if not isinstance(s.tag, int) else (s.tag,):
+        if s.alternatives[index] is not None:
+            with within(index):
+                results.append(_infer(branches[index], branch_domain(rest, s.alternatives[index])))
+    return join(results, term)
 
 
 def component(product: Any, key: Any, part: Term | None = None) -> Any:
@@ -149,12 +166,16 @@ def abstract(type: Type) -> Type:
 def accepts(expected: Type, got: Type) -> bool:
     """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
     try:
-        leaves, form = jax.tree.flatten(expected, is_leaf=is_function)
-        return form == jax.tree.structure(got, is_leaf=is_function) and all(
-            map(_leaf_accepts, leaves, jax.tree.leaves(got, is_leaf=is_function))
+        leaves, form = jax.tree.flatten(expected, is_leaf=_is_leaf)
+        return form == jax.tree.structure(got, is_leaf=_is_leaf) and all(
+            map(_leaf_accepts, leaves, jax.tree.leaves(got, is_leaf=_is_leaf))
         )
     except UntypedFunctionError:
         return False
+
+
+def _is_leaf(type: Type) -> bool:
+    return is_function(type) or isinstance(type, Sum)
 
 
 def _leaf_accepts(expected: Type, got: Type) -> bool:
@@ -162,6 +183,9 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
         case Function(dom, cod), Closure():
             argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
             return argument_agrees and accepts(cod, _apply(got, dom))
+        case Sum(alternatives=wanted), Sum(alternatives=given):
+            pairs = zip(wanted, given, strict=False)
+            return len(wanted) == len(given) and all(w is None or g is None or accepts(w, g) for w, g in pairs)
         case Closure(), Closure():
             return got.code is expected.code and same_type(got.environment, expected.environment)
         case _:

@@ -14,6 +14,7 @@ import wadler_lindig as wl
 
 from combinators.context import Context
 from combinators.terms import (
+    Case,
     Compose,
     Const,
     Curry,
@@ -21,6 +22,7 @@ from combinators.terms import (
     Extend,
     Fold,
     Id,
+    Inject,
     Map,
     Primitive,
     Prod,
@@ -50,6 +52,8 @@ def parts(term: Term) -> tuple[Term, ...]:
             return steps
         case Prod(parts, _):
             return parts
+        case Case(branches):
+            return branches
         case Extend(inner) | Curry(inner, _):
             return (inner,)
         case _:
@@ -79,6 +83,10 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
         case Primitive(name, params):
             shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param not in _DEFAULT_PARAMS)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
+        case Inject(index, count):
+            return wl.TextDoc(f"inject({index}, {count})")
+        case Case():
+            return _call("case", docs)
         case Fold(reverse, _):
             return wl.TextDoc("fold[reverse]" if reverse else "fold")
         case Scan(reverse, _):

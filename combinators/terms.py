@@ -1,7 +1,7 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | fold | scan | map
+              | primitive | inject(i, n) | case(f, g, ...) | fold | scan | map
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -107,6 +107,21 @@ class Primitive(Term):
 
 
 @_term
+class Inject(Term):
+    """inject(i, n) : τ ⇝ σ0 + ... + σn-1 with σi = τ"""
+
+    index: int
+    count: int
+
+
+@_term
+class Case(Term):
+    """If fi : Δ·τi ⇝ σ then case(f0, ..., fn-1) : Δ·(τ0 + ... + τn-1) ⇝ σ; on (a, τ0 + ...), fi : (a, τi) ⇝ σ."""
+
+    branches: tuple[Term, ...]
+
+
+@_term
 class Fold(Term):
     """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
 
@@ -165,6 +180,22 @@ def extend(e: Term) -> Term:
     """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
     _only_terms("extend", (e,))
     return Extend(e)
+
+
+def inject(i: int, n: int) -> Term:
+    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, the i-th of n alternatives from 0.  Law: inject(i, n) >> case(f0, ...) = fi."""
+    if not 0 <= i < n:
+        raise ArgumentError("inject names no alternative", expected=f"an index from 0 to {n - 1}", got=str(i))
+    return Inject(i, n)
+
+
+def case(*branches: Term) -> Term:
+    """case(f, g, ...) : Δ·(τ0 + τ1 + ...) ⇝ σ for f : Δ·τ0 ⇝ σ, ...; it distributes over what stands before the sum.
+
+    On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
+    """
+    _only_terms("case", branches)
+    return Case(branches)
 
 
 def _only_terms(combinator: str, parts: tuple[Any, ...]) -> None:

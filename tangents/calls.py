@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 
 @jax.tree_util.register_dataclass
@@ -15,25 +16,32 @@ import jax
 class Block:
     """The calls of one call site: `argument` and `cotangent` are pytrees with `axes` leading loop axes in front.
 
-    A call inside a loop is one block for all its iterations; a call outside of loops has no such axes.
+    A call inside a loop is one block for all its iterations; a call outside of loops has no such axes.  `valid`, a
+    boolean array over the axes, tells which calls were made, where a branch may have made none; None means all.
     """
 
     argument: Any
     cotangent: Any
     axes: int = field(default=0, metadata={"static": True})
+    valid: Any = None
 
     def rows(self) -> Block:
         """The same calls with exactly one leading axis."""
 
         def flat(array: Any) -> Any:
-            return array.reshape((prod(array.shape[: self.axes]), *array.shape[self.axes :]))
+            return jnp.reshape(array, (len(self), *jnp.shape(array)[self.axes :]))
 
-        argument, cotangent = jax.tree.map(flat, (self.argument, self.cotangent))
-        return Block(argument, cotangent, 1)
+        argument, cotangent, valid = jax.tree.map(flat, (self.argument, self.cotangent, self.valid))
+        return Block(argument, cotangent, 1, valid)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the loop axes."""
+        leaves = jax.tree.leaves((self.argument, self.cotangent))
+        return jnp.shape(leaves[0])[: self.axes] if leaves else (1,) * self.axes
 
     def __len__(self) -> int:
-        leaf = jax.tree.leaves((self.argument, self.cotangent))[:1]
-        return prod(leaf[0].shape[: self.axes]) if leaf else 1
+        return prod(self.sizes)
 
 
 @jax.tree_util.register_pytree_node_class
@@ -58,16 +66,26 @@ class Calls:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for block in self.blocks:
-            if block.axes == 0:
-                yield block.argument, block.cotangent
-            else:
-                rows = block.rows()
-                for i in range(len(rows)):
-                    yield jax.tree.map(lambda array, i=i: array[i], (rows.argument, rows.cotangent))
+            rows = block.rows()
+            for i in range(len(rows)):
+                argument, cotangent, valid = jax.tree.map(
+                    lambda array, i=i: array[i], (rows.argument, rows.cotangent, rows.valid)
+                )
+                if valid is None or valid:
+                    yield argument, cotangent
 
     def stacked(self) -> Calls:
         """These calls after a loop has put one more axis in front of each."""
-        return Calls(*(Block(b.argument, b.cotangent, b.axes + 1) for b in self.blocks))
+        return Calls(*(replace(b, axes=b.axes + 1) for b in self.blocks))
+
+    def where(self, made: Any) -> Calls:
+        """These calls if `made`, a boolean scalar; else none."""
+
+        def masked(block: Block) -> Block:
+            valid = jnp.broadcast_to(made, block.sizes)
+            return replace(block, valid=valid if block.valid is None else block.valid & made)
+
+        return Calls(*map(masked, self.blocks))
 
     def __repr__(self) -> str:
         return f"Calls({', '.join(map(repr, self.blocks))})"

@@ -20,7 +20,20 @@ from tangents.calls import Block, Calls
 from tangents.functions import code_of
 from tangents.leaves import dense, gather, placed, symbolic, zero_leaf
 from tangents.space import Representation, Represented, Space
-from tangents.sparse import ZERO, Cotangent, Held, activate, hold, is_active, nothing, pair, plus, release, split
+from tangents.sparse import (
+    ZERO,
+    Cotangent,
+    Held,
+    activate,
+    hold,
+    is_active,
+    masked,
+    nothing,
+    pair,
+    plus,
+    release,
+    split,
+)
 
 
 def is_function(value: Any) -> bool:
@@ -48,14 +61,15 @@ def curry(rep: Representation, f: Curry, t: Any) -> Represented:
     if not is_active(t, is_function):
         return Held(Closure(f, release(t))), nothing
 
-    def again(s: Any, gr: Any) -> Cotangent:
+    def again(s: Any, gr: Any, made: Any) -> Cotangent:
         r, pb = rep(f.body, extend(t, hold(s, is_function)))
-        return split(pb(symbolic(gr, r, is_function)), t)[0]
+        return masked(split(pb(symbolic(gr, r, is_function)), t)[0], made)
 
     def pullback(calls: Calls) -> Cotangent:
         total: Cotangent = ZERO
         for block in calls.blocks:
-            total = plus(total, _sum_over(again, block, t) if block.axes else again(block.argument, block.cotangent))
+            one = (block.argument, block.cotangent, block.valid)
+            total = plus(total, _sum_over(again, block, t) if block.axes else again(*one))
         return total
 
     return Closure(f, t), pullback
@@ -72,7 +86,9 @@ def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
         added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
         return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
 
-    total, calls = jax.lax.scan(step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent))
+    total, calls = jax.lax.scan(
+        step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid)
+    )
     found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
     return placed(found, t, is_function)
 

@@ -16,6 +16,7 @@ from combinators.context import Context, extend
 from combinators.errors import ArgumentError
 from combinators.infer import component
 from combinators.terms import (
+    Case,
     Compose,
     Const,
     Curry,
@@ -23,6 +24,7 @@ from combinators.terms import (
     Extend,
     Fold,
     Id,
+    Inject,
     Map,
     Primitive,
     Prod,
@@ -31,6 +33,7 @@ from combinators.terms import (
     Term,
 )
 from combinators.types import children, pack
+from tangents.choice import choice, injection
 from tangents.environment import ENVIRONMENT
 from tangents.leaves import dense
 from tangents.listing import LIST
@@ -105,6 +108,10 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return hold(value, space.is_leaf), nothing
         case Primitive():
             return primitive(term, x)
+        case Inject():
+            return injection(term, x)
+        case Case():
+            return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
             return loop(lambda f, x: rep(space, f, x), space, term, *x)
         case Map():

@@ -54,6 +54,10 @@ def _power_base(g: Any, y: Any, a: Any, b: Any, **_: Any) -> Any:
     return fit(lax.mul(g, lax.select(zero, lax.full_like(factor, 0), factor)), a)
 
 
+def _integer_power(g: Any, _: Any, x: Any, *, y: int) -> Any:
+    return lax.full_like(g, 0) if y == 0 else lax.mul(g, lax.mul(lax.integer_pow(x, y - 1), float(y)))
+
+
 def _extremum(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
     """Spreads g evenly over the places that attain the extremum."""
     kept = tuple(i for i in range(x.ndim) if i not in axes)
@@ -64,7 +68,7 @@ def _extremum(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
 
 _UNARY: dict[str, PullbackOfArgument] = {
     "neg": lambda g, y, x, **_: lax.neg(g),
-    "abs": lambda g, y, x, **_: lax.mul(g, lax.sign(x)),
+    "abs": lambda g, y, x, **_: lax.select(lax.ge(x, lax.full_like(x, 0)), g, lax.neg(g)),
     "exp": lambda g, y, x, **_: lax.mul(g, y),
     "exp2": lambda g, y, x, **_: lax.mul(g, lax.mul(y, float(np.log(2)))),
     "expm1": lambda g, y, x, **_: lax.mul(g, lax.add(y, 1.0)),
@@ -78,7 +82,7 @@ _UNARY: dict[str, PullbackOfArgument] = {
     "sqrt": lambda g, y, x, **_: lax.div(g, lax.mul(y, 2.0)),
     "rsqrt": lambda g, y, x, **_: lax.mul(g, lax.mul(lax.div(y, x), -0.5)),
     "square": lambda g, y, x, **_: lax.mul(g, lax.mul(x, 2.0)),
-    "integer_pow": lambda g, _, x, *, y, **__: lax.mul(g, lax.mul(lax.integer_pow(x, y - 1), float(y))),
+    "integer_pow": _integer_power,
     "reduce_max": _extremum,
     "reduce_min": _extremum,
 }

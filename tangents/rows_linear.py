@@ -87,6 +87,7 @@ def _select(i: int, g: Any, y: Any, which: Any, *cases: Any) -> Any:
 
 
 def _convert(g: Any, y: Any, x: Any, **_: Any) -> Any:
+    g = lax.real(g) if jnp.issubdtype(g.dtype, np.complexfloating) else g
     return lax.convert_element_type(g, jnp.result_type(x))
 
 

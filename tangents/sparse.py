@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from combinators.context import Context
@@ -61,6 +62,19 @@ def plus(g: Cotangent, h: Cotangent) -> Cotangent:
             return g + h
         case _:
             return lax.add(g, h)
+
+
+def masked(g: Cotangent, made: Any) -> Cotangent:
+    """g where `made`, a boolean scalar, else zero, whatever g holds there."""
+    match g:
+        case _ if g is ZERO or made is None:
+            return g
+        case Sparse():
+            return Sparse((key, masked(part, made)) for key, part in g.items())
+        case Calls():
+            return g.where(made)
+        case _:
+            return jnp.where(made, g, jnp.zeros_like(g))
 
 
 def nothing(_: Cotangent) -> Cotangent:

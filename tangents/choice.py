@@ -1,0 +1,154 @@
+"""Representation of `inject` and `case`.
+
+A case on a known tag is its branch.  On a traced tag, forward and backward are each one `lax.switch`: every branch has
+its own residuals and its own pullback, and only those of the branch that ran are used, also lane by lane under
+`jax.vmap`, so that a branch not taken adds neither work nor NaN.  Its alternatives' cotangents, and the calls that it
+made, are zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+
+from combinators.context import Context
+from combinators.sums import Sum, branch_domain, chosen, injected, join, widen
+from combinators.terms import Case, Inject
+from combinators.types import type_of
+from tangents.calls import Calls
+from tangents.leaves import filled, placed, present, structs
+from tangents.residuals import Residuals
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import (
+    ZERO,
+    Cotangent,
+    Held,
+    Sparse,
+    is_active,
+    marks,
+    nothing,
+    pair,
+    plus,
+    release,
+    remark,
+    split,
+)
+
+
+def injection(term: Inject, x: Any) -> Represented:
+    """inject(i, n) x = (x as alternative i, λ g. the i-th component of g)"""
+    return injected(term.index, term.count, x), lambda g: ZERO if g is ZERO else g.part(term.index)
+
+
+def choice(rep: Representation, space: Space, term: Case, x: Any) -> Represented:
+    """case(f0, ..., fn-1) (ctx, inject i a) = f_i (ctx, a), and so its pullback"""
+    rest, s = chosen(x, len(term.branches), term)
+    if not isinstance(_tag(s), int):
+        return _switch(rep, space, term, rest, s)
+    y, pb = rep(term.branches[s.tag], branch_domain(rest, s.alternatives[s.tag]))
+
+    def pullback(g: Cotangent) -> Cotangent:
+        g_rest, g_part = _split(pb(g), rest)
+        return _whole(g_rest, _alternative(s.tag, g_part), rest)
+
+    return y, pullback
+
+
+class _Branch:
+    """A branch traced: its program, its result, and its pullback over residuals."""
+
+    y: Any
+    residuals: Residuals
+
+    def __init__(self, rep: Representation, space: Space, f: Any, rest: Any, part: Any):
+        leaf, outside = space.is_leaf, jax.tree.leaves(release((rest, part)))
+
+        def forward() -> Any:
+            self.y, pb = rep(f, branch_domain(rest, part))
+
+            def pull(g: dict[int, Any]) -> tuple[dict[int, Cotangent], dict[int, Cotangent]]:
+                g_rest, g_part = _split(pb(placed(g, self.y, leaf)), rest)
+                return present(g_rest, rest, leaf), present(g_part, part, leaf)
+
+            self.residuals = Residuals(pull, (structs(self.y, leaf),), outside, ())
+            return release(self.y), self.residuals.kept
+
+        self._program, shape = jax.make_jaxpr(forward, return_shape=True)()
+        self._form = jax.tree.structure(shape)
+        self.kept = shape[1]
+
+    def run(self) -> Any:
+        """The result and the residuals."""
+        return self._form.unflatten(jax.core.eval_jaxpr(self._program.jaxpr, self._program.consts))
+
+
+def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:
+    leaf = space.is_leaf
+    possible = [i for i, a in enumerate(s.alternatives) if a is not None]
+    branches = {i: _Branch(rep, space, term.branches[i], rest, s.alternatives[i]) for i in possible}
+    which = jnp.searchsorted(jnp.asarray(possible), _tag(s))
+    type = join([type_of(release(b.y)) for b in branches.values()], term)
+
+    def forward(i: int) -> Any:
+        y, kept = branches[i].run()
+        return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
+
+    y, kept = jax.lax.switch(which, [lambda i=i: forward(i) for i in possible])
+    of_branches = [marks(widen(b.y, type, Held), leaf) for b in branches.values()]
+    y = remark(y, tuple(map(all, zip(*of_branches, strict=True))), leaf)
+    if not is_active(y, leaf):
+        return y, nothing
+
+    def pullback(g: Cotangent) -> Cotangent:
+        like = {j: b.residuals.result for j, b in branches.items()}
+        shared = {n: c for g_rest, _ in like.values() for n, c in g_rest.items() if not isinstance(c, Calls)}
+
+        def backward(i: int) -> Any:
+            g_rest, g_part = branches[i].residuals.pull(kept[i], [], filled(g, branches[i].y, leaf))
+            summed = {n: g_rest[n] if n in g_rest else _zeros(c) for n, c in shared.items()}
+            own = ({n: c for n, c in g_rest.items() if n not in shared}, g_part)
+            absent = {j: ({n: c for n, c in r.items() if n not in shared}, p) for j, (r, p) in like.items()}
+            return summed, {j: own if i == j else _zeros(a) for j, a in absent.items()}
+
+        summed, own = jax.lax.switch(which, [lambda i=i: backward(i) for i in possible])
+        g_rest, g_sum = placed(summed, rest, leaf), Sparse()
+        for place, (i, (calls, g_part)) in enumerate(own.items()):
+            g_rest = plus(g_rest, placed(_when(which == place, calls), rest, leaf))
+            g_sum[i] = placed(_when(which == place, g_part), s.alternatives[i], leaf)
+        return _whole(g_rest, g_sum, rest)
+
+    return y, pullback
+
+
+def _tag(s: Sum) -> Any:
+    return release(s.tag)
+
+
+def _zeros(like: Any) -> Any:
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), like)
+
+
+def _when(ran: Any, found: dict[int, Cotangent]) -> dict[int, Cotangent]:
+    return {n: c.where(ran) if isinstance(c, Calls) else c for n, c in found.items()}
+
+
+def _alternative(index: int, g: Cotangent) -> Cotangent:
+    return g if g is ZERO else Sparse({index: g})
+
+
+def _split(g: Cotangent, rest: Any) -> tuple[Cotangent, Cotangent]:
+    return (ZERO, g) if rest is None else split(g, rest)
+
+
+def _whole(g_rest: Cotangent, g_sum: Cotangent, rest: Any) -> Cotangent:
+    """The cotangent of Δ·(τ0 + ...), of the pair, or of the sum alone."""
+    match rest:
+        case None:
+            return g_sum
+        case Context():
+            return plus(g_rest, ZERO if g_sum is ZERO else Sparse({len(rest): g_sum}))
+        case _:
+            return pair(g_rest, g_sum)
