@@ -7,13 +7,17 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 
 from combinators import errors
 from combinators.context import Context
+from combinators.equality import Equality, equal
 from combinators.evaluate import evaluate
 from combinators.infer import infer
+from combinators.law import Law
+from combinators.laws import LAWS
+from combinators.normalise import normalise
 from combinators.primitives import primitive
 from combinators.show import show
 from combinators.sums import Sum
 from combinators.terms import Const, Eval, Fold, Id, Map, Proj, Scan, Term, case, compose, curry, extend, inject, prod
-from combinators.types import Function, Tensor, type_of
+from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure
 
 id = Id()
@@ -27,9 +31,13 @@ inl = inject(0, 2)
 inr = inject(1, 2)
 
 __all__ = [
+    "LAWS",
+    "Array",
     "Closure",
     "Context",
+    "Equality",
     "Function",
+    "Law",
     "Sum",
     "Tensor",
     "Term",
@@ -37,6 +45,7 @@ __all__ = [
     "compose",
     "const",
     "curry",
+    "equal",
     "errors",
     "eval",
     "evaluate",
@@ -48,6 +57,7 @@ __all__ = [
     "inl",
     "inr",
     "map",
+    "normalise",
     "primitive",
     "prod",
     "proj",

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from combinators.errors import ArgumentError, ArityError, BareFunctionError
+from combinators.errors import ArgumentError, ArityError, BareFunctionError, DiffcurryError
 from combinators.infer import accepts
 from combinators.types import Function, Opaque, Tensor, Type, pack, type_of
 from combinators.values import Closure
@@ -26,7 +26,11 @@ def conform(arguments: tuple[Any, ...], domain: Type, f: object) -> Any:
         leaves = form.flatten_up_to(x)
     except (ValueError, TypeError):
         raise ArgumentError(
-            "a function is called with an argument of another structure", part=f, expected=domain, got=_described(x)
+            "a function is called with an argument of another structure",
+            part=f,
+            expected=domain,
+            got=_described(x),
+            hint="tuples, dicts and other pytrees have to be those of the domain",
         ) from None
     return form.unflatten([_leaf(value, type, f) for value, type in zip(leaves, expected, strict=True)])
 
@@ -51,7 +55,11 @@ def _leaf(value: Any, expected: Tensor | Function, f: object) -> Any:
         return _function(value, expected, f)
     if callable(value):
         raise ArgumentError(
-            "a function is given where an array is expected", part=f, expected=expected, got=_described(value)
+            "a function is given where an array is expected",
+            part=f,
+            expected=expected,
+            got=_described(value),
+            hint="apply it first, or make the function for an argument of type Function(dom, cod)",
         )
     got = type_of(value)
     if got == expected:
@@ -78,7 +86,11 @@ def _function(value: Any, expected: Function, f: object) -> Any:
                 hint=f"write function(f, domain) with the domain {expected.dom}",
             )
         raise ArgumentError(
-            "an array is given where a function is expected", part=f, expected=expected, got=_described(value)
+            "an array is given where a function is expected",
+            part=f,
+            expected=expected,
+            got=_described(value),
+            hint=f"write function(f, domain) with the domain {expected.dom}",
         )
     if not accepts(expected, type_of(value)):
         raise ArgumentError(
@@ -90,7 +102,7 @@ def _function(value: Any, expected: Function, f: object) -> Any:
 def _described(value: Any) -> str:
     try:
         return repr(type_of(value))
-    except ArgumentError:
+    except DiffcurryError:
         return repr(value)
 
 

@@ -129,6 +129,14 @@ class LoopError(DiffcurryError):
     """The state of a loop changes its type from one step to the next."""
 
 
+class BudgetError(DiffcurryError):
+    """A computation takes more steps than it was given."""
+
+
+class UndecidedError(DiffcurryError):
+    """A truth value is asked of an equality that is not decided."""
+
+
 @contextmanager
 def within(index: int) -> Generator[None]:
     """Adds `index` to the path of an error that passes through: the part with this number is the offending one.

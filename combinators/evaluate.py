@@ -31,7 +31,7 @@ from combinators.terms import (
     Scan,
     Term,
 )
-from combinators.types import Opaque, pack
+from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
 
 
@@ -45,7 +45,8 @@ def evaluate(term: Term, x: Any) -> Any:
                 x = evaluate(f, x)
             return x
         case Prod(parts, form):
-            return form.unflatten([evaluate(f, x) for f in parts])
+            values = {f: evaluate(f, x) for f in dict.fromkeys(parts)}
+            return form.unflatten([values[f] for f in parts])
         case Proj(key):
             return component(x, key, term)
         case Extend(e):
@@ -65,10 +66,12 @@ def evaluate(term: Term, x: Any) -> Any:
             return _case(term, branches, x)
         case Fold(reverse, length):
             f, state, xs = x
-            return jax.lax.scan(lambda s, x: (apply(f, (s, x)), None), state, xs, length, reverse)[0]
+            step = lambda s, x: (widen(apply(f, (s, x)), type_of(state)), None)
+            return jax.lax.scan(step, state, xs, length, reverse)[0]
         case Scan(reverse, length):
             f, state, xs = x
-            return jax.lax.scan(lambda s, x: apply(f, (s, x)), state, xs, length, reverse)
+            step = lambda s, x: _with_state(apply(f, (s, x)), type_of(state))
+            return jax.lax.scan(step, state, xs, length, reverse)
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)
@@ -86,8 +89,13 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         return run(s.tag)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    which = jnp.searchsorted(jnp.asarray(possible), s.tag)
+    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
     return jax.lax.switch(which, [lambda i=i: widen(run(i), type) for i in possible])
+
+
+def _with_state(after: Any, type: Any) -> Any:
+    state, output = after
+    return widen(state, type), output
 
 
 def apply(f: Any, x: Any) -> Any:
@@ -109,6 +117,7 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
+    type_of(arguments)  # refuses what is no value, before JAX does
     return _evaluate_checked(term, pack(arguments))
 
 

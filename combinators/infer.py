@@ -6,6 +6,7 @@ Types are computed, not unified.  `curry` gives an abstract closure, its code wi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, assert_never
 
 import jax
@@ -40,7 +41,7 @@ from combinators.terms import (
     Scan,
     Term,
 )
-from combinators.types import Function, Tensor, Type, children, same_type, type_of
+from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure
 
 
@@ -64,11 +65,11 @@ def _infer(term: Term, x: Type) -> Type:
                     x = _infer(f, x)
             return x
         case Prod(parts, form):
-            types = []
+            types: dict[Term, Type] = {}
             for index, f in enumerate(parts):
                 with within(index):
-                    types.append(_infer(f, x))
-            return form.unflatten(types)
+                    types[f] = types[f] if f in types else _infer(f, x)
+            return form.unflatten([types[f] for f in parts])
         case Proj(key):
             return component(x, key, term)
         case Extend(e):
@@ -94,12 +95,15 @@ def _infer(term: Term, x: Type) -> Type:
             f, state, xs = _function_and(term, x, 3)
             after = _apply(f, (state, _element(term, xs)))
             if not (isinstance(after, tuple) and len(after) == 2):
-                raise LoopError("the step of a scan gives no pair", part=term, expected="(state, output)", got=after)
+                raise LoopError(
+                    "the step of a scan gives no pair", part=term, expected="(state, output)", got=after,
+                    hint="a step without outputs makes a fold",
+                )  # fmt: skip
             _same_state(term, state, after[0])
-            return state, _stacked(after[1], _length(term, xs))
+            return state, Array(_length(term, xs), after[1])
         case Map():
             f, xs = _function_and(term, x, 2)
-            return _stacked(_apply(f, _element(term, xs)), _length(term, xs))
+            return Array(_length(term, xs), _apply(f, _element(term, xs)))
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
@@ -122,12 +126,12 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
                 return product[key]
             case dict():
                 return product[key]
-            case Closure():
+            case Closure() | Sum():
                 raise KeyError(key)
             case _:
                 return dict(children(product)[0])[key]
     except (IndexError, KeyError):
-        keys = [name for name, _ in children(product)[0] if name is not None]
+        keys = [] if is_function(product) else [name for name, _ in children(product)[0] if name is not None]
         raise ProjectionError(
             f"proj({key!r}) finds no such component",
             part=part,
@@ -184,8 +188,13 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
             argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
             return argument_agrees and accepts(cod, _apply(got, dom))
         case Sum(alternatives=wanted), Sum(alternatives=given):
-            pairs = zip(wanted, given, strict=False)
-            return len(wanted) == len(given) and all(w is None or g is None or accepts(w, g) for w, g in pairs)
+            tags_agree = not isinstance(expected.tag, int) or expected.tag == got.tag
+            pairs = list(zip(wanted, given, strict=False))
+            return (
+                len(wanted) == len(given)
+                and tags_agree
+                and all(w is None or g is None or accepts(w, g) for w, g in pairs)
+            )
         case Closure(), Closure():
             return got.code is expected.code and same_type(got.environment, expected.environment)
         case _:
@@ -196,7 +205,9 @@ def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
             with whole(f.code), within(0):
-                return _infer(f.code.body, extend(f.environment, x))
+                leaves, form = jax.tree.flatten((f.environment, x))
+            weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
+            return _applied(f.code, form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
         case Closure():
             expected = f.code.argument
         case Function(dom, cod):
@@ -210,13 +221,30 @@ def _apply(f: Type, x: Type) -> Type:
                 got=f,
                 hint="the first component of eval's domain is the function, as in prod(f, x) >> eval",
             )
-    raise ArgumentError("a function is applied to an argument of another type", expected=expected, got=x)
+    raise ArgumentError(
+        "a function is applied to an argument of another type",
+        expected=expected,
+        got=x,
+        hint="arguments are never cast: convert with convert_element_type, or annotate the curry otherwise",
+    )
+
+
+@lru_cache(maxsize=65536)
+def _applied(code: Curry, form: Any, leaves: tuple[Type, ...], weak: tuple[bool, ...], x64: bool) -> Type:
+    """The result type of known code: once for each code and types, or functions of functions would unfold."""
+    marks = iter(weak)
+    typed = [Tensor(t.shape, t.dtype, next(marks)) if isinstance(t, Tensor) else t for t in leaves]
+    environment, x = form.unflatten(typed)
+    return _infer(code.body, extend(environment, x))
 
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
     if not (isinstance(x, tuple) and len(x) == arity):
         roles = {2: "(function, argument)", 3: "(function, state, elements)"}
-        raise CompositionError(f"the domain of {term} is not right", part=term, expected=roles[arity], got=x)
+        raise CompositionError(
+            f"the domain of {term} is not right", part=term, expected=roles[arity], got=x,
+            hint="put a prod before it: prod(f, x) >> eval, prod(f, state, elements) >> fold",
+        )  # fmt: skip
     if not is_function(x[0]):
         raise EvalError(
             f"{term} finds no function to apply", part=term, expected="a function: τ ⇝ σ", got=x[0],
@@ -235,6 +263,7 @@ def _length(term: Term, xs: Type) -> int:
             part=term,
             expected="arrays with one common leading axis" if stated is None else f"{stated} elements",
             got=xs,
+            hint="without elements, that is with (), the loop says its length",
         )
     return lengths.pop()  # type: ignore[return-value]
 
@@ -242,10 +271,6 @@ def _length(term: Term, xs: Type) -> int:
 def _element(term: Term, xs: Type) -> Type:
     _length(term, xs)
     return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)
-
-
-def _stacked(type: Type, length: int) -> Type:
-    return jax.tree.map(lambda t: Tensor((length, *t.shape), t.dtype, t.weak), type)
 
 
 def _same_state(term: Term, before: Type, after: Type) -> None:

@@ -13,7 +13,13 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from combinators.errors import CompositionError, DiffcurryError, FunctionArithmeticError, UnknownPrimitiveError
+from combinators.errors import (
+    ArgumentError,
+    CompositionError,
+    DiffcurryError,
+    FunctionArithmeticError,
+    UnknownPrimitiveError,
+)
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, shape_struct, type_of
 
@@ -21,6 +27,7 @@ _TABLE: dict[str, jex.Primitive] = {
     operation.name: operation for operation in vars(jex.primitives).values() if isinstance(operation, jex.Primitive)
 }
 
+_JAXS_OWN = frozenset(_TABLE)
 _ACCURACY = ["cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"]
 _DEFAULTS: dict[str, dict[str, Any]] = {
     **{name: {"accuracy": None} for name in _ACCURACY},
@@ -49,6 +56,14 @@ def primitive(name: str, **params: Any) -> Primitive:
             hint="names are those that jax.make_jaxpr prints",
         )
     return Primitive(name, tuple(sorted({**_DEFAULTS.get(name, {}), **params}.items())))
+
+
+def register(operation: jex.Primitive) -> None:
+    """Makes an operation known by its name.  Raises `ArgumentError` for the name of one of JAX's own."""
+    if operation.name in _JAXS_OWN:
+        raise ArgumentError("this name is taken by a primitive of JAX", expected="a new name", got=operation.name)
+    _TABLE[operation.name] = operation
+    _shape.cache_clear()
 
 
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
@@ -84,9 +99,9 @@ def shape(term: Primitive, x: Type) -> Type:
         raise CompositionError(
             f"the primitive {term.name} does not accept its domain",
             part=term,
-            expected=f"a domain of {term.name} ({reason[0]})",
-            got=x,
-            hint="check shapes, dtypes and parameters: they are those of jax.lax",
+            expected=f"operands that jax.lax accepts for {term.name}",
+            got=f"{len(types)}: {x}" if len(types) != 1 else x,
+            hint=f"JAX says: {reason[0][:200]}",
         ) from None
 
 

@@ -29,6 +29,7 @@ from combinators.terms import (
     Proj,
     Scan,
     Term,
+    parts,
 )
 from combinators.types import children, type_of
 
@@ -43,21 +44,6 @@ def show(term: Term, width: int = 100) -> str:
 def show_marked(term: Any, path: tuple[int, ...], width: int = 100) -> str:
     """The text of `term` with the part at `path`, its numbers from the outside in, set in ▶ ◀, and others elided."""
     return "\n".join("  " + line for line in _pretty(_marked(term, path), width - 2).splitlines())
-
-
-def parts(term: Term) -> tuple[Term, ...]:
-    """The terms directly inside a term, in the order of their numbers."""
-    match term:
-        case Compose(steps):
-            return steps
-        case Prod(parts, _):
-            return parts
-        case Case(branches):
-            return branches
-        case Extend(inner) | Curry(inner, _):
-            return (inner,)
-        case _:
-            return ()
 
 
 def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
@@ -145,8 +131,19 @@ def _pretty(document: Any, width: int) -> str:
 def _value(value: Any) -> str:
     small = [leaf for leaf in jax.tree.leaves(value) if getattr(leaf, "ndim", 0) == 0]
     if len(small) == len(jax.tree.leaves(value)) and not any(isinstance(leaf, jax.core.Tracer) for leaf in small):
-        return str(jax.tree.map(lambda leaf: leaf.item() if isinstance(leaf, jax.Array) else leaf, value))
+        return str(jax.tree.map(_scalar, value))
     return str(type_of(value))
+
+
+class _Typed(str):
+    __repr__ = str.__str__
+
+
+def _scalar(leaf: Any) -> Any:
+    """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
+    return (
+        leaf if isinstance(leaf, bool | int | float | complex | str) else _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
+    )
 
 
 def _param(param: Any) -> str:

@@ -27,6 +27,7 @@ class Sum:
     """
 
     __slots__ = ("alternatives", "tag")
+    tag: Any
 
     def __init__(self, *alternatives: Any, tag: Any = None):
         self.alternatives = alternatives
@@ -96,12 +97,9 @@ def join(types: list[Type], part: Any) -> Type:
 
     Raises `CompositionError` if the branches differ otherwise, `UnsupportedError` for functions of different code.
     """
-    first, *others = types
-    if all(same_type(first, t) for t in others):
-        return first
     known = [t for t in types if t is not None]
-    if len(known) == 1:
-        return known[0]
+    if all(same_type(known[0], t) for t in known[1:]):
+        return known[0] if known else None
     if all(isinstance(t, Sum) for t in known) and len({len(t.alternatives) for t in known}) == 1:
         places = zip(*(t.alternatives for t in known), strict=True)
         return Sum(*(join(list(place), part) for place in places))

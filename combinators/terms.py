@@ -35,6 +35,10 @@ class Term(metaclass=Interned):
 
         return show(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How IPython and Hypothesis print terms."""
+        printer.text(repr(self))
+
     def __reduce__(self) -> Any:
         return (type(self), tuple(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
 
@@ -183,7 +187,7 @@ def extend(e: Term) -> Term:
 
 
 def inject(i: int, n: int) -> Term:
-    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, the i-th of n alternatives from 0.  Law: inject(i, n) >> case(f0, ...) = fi."""
+    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
     if not 0 <= i < n:
         raise ArgumentError("inject names no alternative", expected=f"an index from 0 to {n - 1}", got=str(i))
     return Inject(i, n)
@@ -195,7 +199,24 @@ def case(*branches: Term) -> Term:
     On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
     """
     _only_terms("case", branches)
+    if not branches:
+        raise ArgumentError("a case has no branches", expected="a branch for each alternative", got="none")
     return Case(branches)
+
+
+def parts(term: Term) -> tuple[Term, ...]:
+    """The terms directly inside a term, in the order of their numbers."""
+    match term:
+        case Compose(steps):
+            return steps
+        case Prod(parts, _):
+            return parts
+        case Case(branches):
+            return branches
+        case Extend(inner) | Curry(inner, _):
+            return (inner,)
+        case _:
+            return ()
 
 
 def _only_terms(combinator: str, parts: tuple[Any, ...]) -> None:

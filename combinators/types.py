@@ -16,7 +16,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from combinators.errors import ArgumentError
+from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
 
 Type = Any  # a pytree of Tensor and Function
 LEAF = jax.tree.structure(0)  # the form of what is no product
@@ -69,7 +69,26 @@ def type_of(value: Any) -> Type:
     return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 
 
-class Opaque:
+class FunctionLike:
+    """What all function values have in common: they can be called, and are no arrays."""
+
+    __slots__ = ()
+
+    def no_array(self, *_: Any) -> Any:
+        raise FunctionArithmeticError(
+            "arithmetic on a function",
+            expected="an array",
+            got=repr(self),
+            hint="call it first: f(x) is an array where f is not",
+        )
+
+    __jax_array__ = __array__ = __float__ = __int__ = __getitem__ = __iter__ = no_array
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = no_array
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = no_array
+    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = no_array
+
+
+class Opaque(FunctionLike):
     """A function value that is known by its type alone: base class of those that live in a trace.
 
     It has a `type`, a `Function`, and can be called.
@@ -92,12 +111,35 @@ def _leaf_type(leaf: Any) -> Tensor | Function:
         aval = jax.typeof(leaf)
         return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
     except (TypeError, AttributeError):
+        if callable(leaf):
+            raise BareFunctionError(
+                "a Python function stands where a value is needed, and its domain is not known",
+                expected="a value; a function as a function value",
+                got=repr(leaf),
+                hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
+            ) from None
         raise ArgumentError(
             "this is not a value of ours",
             expected="arrays, numbers, closures, and tuples, dicts or other pytrees of them",
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of the arguments: capture it in the lambda, where it is part of the code",
         ) from None
+
+
+def Array(n: int, type: Type) -> Type:
+    """The type of n values of one type: `Array(n, Tensor(s))` is `Tensor((n, *s))`; of a product, by component."""
+    return jax.tree.map(lambda t: Tensor((n, *_tensor(t).shape), t.dtype, t.weak), type)
+
+
+def _tensor(type: Tensor | Function) -> Tensor:
+    if isinstance(type, Tensor):
+        return type
+    raise UnsupportedError(
+        "an array of functions of which only the type is known",
+        expected="elements without functions",
+        got=type,
+        hint="apply the functions inside the loop, and collect the results",
+    )
 
 
 def is_discrete(type: Tensor) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 
 from combinators.terms import Curry
-from combinators.types import Function
+from combinators.types import Function, FunctionLike
 
 
-class Closure:
+class Closure(FunctionLike):
     """`Closure(code, environment)`: the value of `code = curry(f)` at `environment`, with f : Δ·τ ⇝ σ.
 
     A pytree whose leaves are the environment's: it crosses `jax.jit`, `jax.vmap` over the environment and

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from combinators.context import Context
-from combinators.errors import ArityError
+from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
 from combinators.infer import infer
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, prod
@@ -21,7 +21,7 @@ from combinators.values import Closure
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.tracing import Traced, argument_type, traced
+from compile_ccc.tracing import Traced, argument_type, binds, traced
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Arrow:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
-            return functools.reduce(lambda args, step: (step(*args),), f.steps, arguments)[0]
+            return functools.reduce(lambda args, step: (step(*_spread(step, args)),), f.steps, arguments)[0]
         return apply_closure(closure_of(f, arguments), arguments)
 
     def trace(self, *arguments: Any) -> Translation:
@@ -118,10 +118,23 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 
 
 def _traced(f: Any, arguments: tuple[Any, ...]) -> tuple[Traced, list[Any]]:
+    if not callable(f):
+        raise ArgumentError(
+            "this is no function",
+            expected="a Python function, an arrow, a term or a closure",
+            got=repr(f),
+            hint="write lambda x: ...",
+        )
     captured = captures(f)
-    types = tuple(map(argument_type, arguments))
-    _check_arity(f, types)
+    types = tuple(map(argument_type, _spread(f, arguments)))
     return traced(f, captured, pack(types), len(types)), captured.values
+
+
+def _spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """f((x, y)) as f(x, y), if the Python function f cannot mean the former: the two are one arrow."""
+    one_tuple = len(arguments) == 1 and type(arguments[0]) is tuple
+    spreads = one_tuple and not isinstance(f, Term | Closure) and not binds(f, 1) and binds(f, len(arguments[0]))
+    return arguments[0] if spreads else arguments
 
 
 def _chain(steps: tuple[Any, ...], arguments: tuple[Any, ...]) -> Closure:
@@ -143,7 +156,15 @@ def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
     if not keywords:
         return f, arguments
     first, *rest = f.steps if isinstance(f, Arrow) else (f,)
-    bound = inspect.signature(first).bind(*arguments, **keywords)
+    try:
+        bound = inspect.signature(first).bind(*arguments, **keywords)
+    except TypeError as error:
+        raise ArityError(
+            "a function is called with wrong arguments",
+            expected=f"{getattr(first, '__name__', first)}{inspect.signature(first)}",
+            got=f"{len(arguments)} by position, and {', '.join(keywords)} by name",
+            hint=str(error),
+        ) from None
     if bound.kwargs:
         first, bound_arguments = functools.partial(_with_keywords, first), (*bound.args, bound.kwargs)
         return Arrow(first, *rest), bound_arguments
@@ -153,22 +174,6 @@ def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
 def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
     *args, keywords = arguments
     return f(*args, **keywords)
-
-
-def _check_arity(f: Any, types: tuple[Type, ...]) -> None:
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*types)
-    except TypeError as error:
-        raise ArityError(
-            "a function is called with a wrong number of arguments",
-            expected=f"{getattr(f, '__name__', f)}{signature}",
-            got=f"{len(types)}: {', '.join(map(str, types))}",
-            hint=str(error),
-        ) from None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import jax
 import jax.numpy as jnp
@@ -133,6 +133,8 @@ class _Rebuild:
                 if id(plan) not in self.made:
                     self.made[id(plan)] = self._make(plan)
                 return self.made[id(plan)]
+            case _:
+                assert_never(plan)
 
     def _make(self, plan: _Make) -> Any:
         value = plan.value

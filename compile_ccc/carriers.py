@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from combinators.calls import conform
-from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
 CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
@@ -57,7 +57,7 @@ class FunctionValue(Opaque):
     def __call__(self, *arguments: Any) -> Any:
         """Records an application.  Raises `ArityError`, `ArgumentError`, or `LeakedFunctionError` outside its trace."""
         if self.trace not in active_traces.get():
-            raise _leaked(self.type)
+            raise leaked(self.type)
         x = conform(arguments, self.type.dom, self)
         results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
         return unflatten(results, self.type.cod, self.trace)
@@ -65,18 +65,8 @@ class FunctionValue(Opaque):
     def __repr__(self) -> str:
         return f"λ : {self.type}"
 
-    def _arithmetic(self, *_: Any) -> Any:
-        raise FunctionArithmeticError(
-            "arithmetic on a function",
-            expected="an array",
-            got=f"a function of type {self.type}",
-            hint="call it first: f(x) is an array where f is not",
-        )
-
-    __jax_array__ = __array__ = __float__ = __int__ = __bool__ = __len__ = __getitem__ = __iter__ = _arithmetic
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _arithmetic
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _arithmetic
-    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _arithmetic
+    __bool__ = __len__ = __eq__ = __ne__ = Opaque.no_array  # which function it is, is not known while tracing
+    __hash__ = Opaque.__hash__
 
 
 jax.tree_util.register_pytree_node(
@@ -108,14 +98,15 @@ def unflatten(leaves: Any, type: Type, trace: Trace) -> Any:
 def _carrier(value: Any, type: Function) -> Any:
     if isinstance(value, FunctionValue):
         if value.trace not in active_traces.get():
-            raise _leaked(value.type)
+            raise leaked(value.type)
         return value.carrier
     from compile_ccc.tracing import function
 
     return function(value, *(type.dom if isinstance(type.dom, tuple) and len(type.dom) != 1 else (type.dom,))).carrier
 
 
-def _leaked(type: Function) -> LeakedFunctionError:
+def leaked(type: Function) -> LeakedFunctionError:
+    """The error for a function value that is used after its trace, or in another one."""
     return LeakedFunctionError(
         "a function value is used outside the trace that made it",
         expected="a function of the program that is being traced",
@@ -159,12 +150,12 @@ for _primitive in (lam_p, eval_p):
 
 @lam_p.def_impl
 def _run_lam(*_: Any, type: Function, **__: Any) -> Any:
-    raise _leaked(type)
+    raise leaked(type)
 
 
 @eval_p.def_impl
 def _run_eval(*_: Any, type: Function, **__: Any) -> Any:
-    raise _leaked(type)
+    raise leaked(type)
 
 
 def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:

@@ -50,6 +50,7 @@ class Builder:
     def __init__(self, names: Iterator[str]):
         self.names = names
         self.bindings: list[tuple[Var, Expression]] = []
+        self.calls: list[Any] = []  # of the programs that are being inlined
 
     def let(self, e: Expression, type: Type) -> Var:
         x = Var(next(self.names), type)
@@ -100,7 +101,10 @@ class Builder:
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = compat.inlined(eqn)
         if program is not None:
-            return self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
+            self.calls.append(eqn)
+            results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
+            self.calls.pop()
+            return results
         if eqn.primitive is lam_p:
             batch = eqn.params["batch"]
             return [Made(eqn, operands, batch) if batch else self.abstraction(eqn, operands)]
@@ -155,7 +159,7 @@ class Builder:
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        _check(eqn)
+        _check(eqn, self.calls)
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
@@ -190,33 +194,38 @@ def single(items: list[Any]) -> Any:
     return items[0] if len(items) == 1 else tuple(items)
 
 
-def _check(eqn: Any) -> None:
-    name = eqn.primitive.name
+def _check(eqn: Any, calls: list[Any]) -> None:
+    name, where = eqn.primitive.name, _line([*calls, eqn])
     if any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
-        if name not in _STRUCTURE:
+        if name not in _STRUCTURE and not any(True for _ in jex.jaxprs_in_params(eqn.params)):
             raise _refusal(
-                FunctionArithmeticError, eqn, f"{name} is applied to a function", "an array", "a function",
+                FunctionArithmeticError, where, f"{name} is applied to a function", "an array", "a function",
                 "call it first: f(x) is an array where f is not",
             )  # fmt: skip
         raise _refusal(
-            UnsupportedError, eqn, f"a function passes through {name}", "arrays there", "a function",
+            UnsupportedError, where, f"a function passes through {name}", "arrays there", "a function",
             "apply the function on both sides, and let the results pass",
         )  # fmt: skip
     if name in _REFUSED or any("Ordered" in type(effect).__name__ for effect in eqn.effects):
         raise _refusal(
-            UnsupportedError, eqn, f"{name} has an effect whose order matters", "a pure program", name,
+            UnsupportedError, where, f"{name} has an effect whose order matters", "a pure program", name,
             "jax.debug.print and jax.pure_callback are allowed",
         )  # fmt: skip
     if any(map(_holds_functions, jex.jaxprs_in_params(eqn.params))):
         raise _refusal(
-            UnsupportedError, eqn, f"functions are made or applied inside {name}", "a body over arrays",
+            UnsupportedError, where, f"functions are made or applied inside {name}", "a body over arrays",
             f"function(...) or a call of a function value in the body of {name}",
             "make and apply functions outside of it; inside lax.scan they are allowed",
         )  # fmt: skip
 
 
-def _refusal(error: type[DiffcurryError], eqn: Any, what: str, expected: str, got: str, hint: str) -> DiffcurryError:
-    return error(what, expected=expected, got=got, line=user_line(compat.frames(eqn.source_info)), hint=hint)
+def _refusal(error: type[DiffcurryError], line: str, what: str, expected: str, got: str, hint: str) -> DiffcurryError:
+    return error(what, expected=expected, got=got, line=line, hint=hint)
+
+
+def _line(eqns: list[Any]) -> str:
+    """The user's line of an equation: the last of the calls around it, if the user wrote none in the program called."""
+    return next(filter(None, (user_line(compat.frames(eqn.source_info)) for eqn in reversed(eqns))), "")
 
 
 def _holds_functions(program: Any) -> bool:

@@ -19,6 +19,7 @@ import jax.core
 
 from combinators.context import Context
 from combinators.errors import (
+    ArityError,
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
@@ -31,7 +32,7 @@ from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.captures import Captured, captures
-from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
@@ -129,6 +130,13 @@ def _stage(
     f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, own: Trace
 ) -> tuple[Any, Type]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result."""
+    if not binds(f, arity):
+        raise ArityError(
+            "a function is called with a wrong number of arguments",
+            expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
+            got=f"{arity}: {dom}",
+            hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
+        )
     cods: list[Type] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -140,13 +148,36 @@ def _stage(
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
     try:
         program = jax.make_jaxpr(flat)(*structs)
-    except jax.errors.ConcretizationTypeError as error:
+    except _NEEDS_VALUE as error:
         raise _branch(error) from error
     return program, cods[0]
 
 
+_NEEDS_VALUE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+def binds(f: Callable[..., Any], arity: int) -> bool:
+    """Whether f takes that many arguments by position, as far as its signature is known."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(arity))
+    except TypeError:
+        return False
+    return True
+
+
 def argument_type(value: Any) -> Type:
-    """The type of an argument, functions by their `Function`.  Raises `UntypedFunctionError` for a Python function."""
+    """The type of an argument, functions by their `Function`.
+
+    Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
+    """
     for leaf in jax.tree.leaves(value, is_leaf=lambda v: isinstance(v, Opaque) or is_function(v)):
         if callable(leaf) and not isinstance(leaf, Opaque | Closure | Function):
             raise UntypedFunctionError(
@@ -155,6 +186,8 @@ def argument_type(value: Any) -> Type:
                 got=f"{leaf!r}",
                 hint="write function(f, domain), for example function(f, C.Tensor(()))",
             )
+        if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
+            raise leaked(leaf.type)
     return abstract(type_of(value))
 
 

@@ -1,7 +1,44 @@
-"""Tangent spaces, representation functions and derivatives of terms."""
+"""Tangent spaces, representation functions, derivatives of terms, and the checker of their laws.
+
+What draws random examples (`check`, `tangents.strategies`) needs the extra `laws`, and is imported when it is used.
+"""
+
+from typing import Any
 
 from tangents.calls import Block, Calls
+from tangents.compare import difference
+from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
-from tangents.represent import represent
+from tangents.public import add, inner, zero
+from tangents.reading import READINGS, Reading, representation
+from tangents.represent import SPACES, represent
+from tangents.space import Space
 
-__all__ = ["Block", "Calls", "Pullback", "grad", "represent", "value_and_grad", "vjp"]
+
+def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0) -> Any:
+    """Holds x against its laws; see `tangents.checker.check`."""
+    from tangents.checker import check as checked
+
+    return checked(x, *domain, examples=examples, seed=seed)
+
+
+__all__ = [
+    "READINGS",
+    "SPACES",
+    "Block",
+    "Calls",
+    "Pullback",
+    "Reading",
+    "Space",
+    "add",
+    "check",
+    "define",
+    "difference",
+    "grad",
+    "inner",
+    "represent",
+    "representation",
+    "value_and_grad",
+    "vjp",
+    "zero",
+]

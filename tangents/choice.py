@@ -89,7 +89,7 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
     leaf = space.is_leaf
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     branches = {i: _Branch(rep, space, term.branches[i], rest, s.alternatives[i]) for i in possible}
-    which = jnp.searchsorted(jnp.asarray(possible), _tag(s))
+    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), _tag(s))
     type = join([type_of(release(b.y)) for b in branches.values()], term)
 
     def forward(i: int) -> Any:

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
-from combinators.errors import ArityError, NotDifferentiableError, UnsupportedError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer, is_function
 from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.tracing import seal
+from compile_ccc.tracing import argument_type, seal
 from tangents.leaves import dense, filled, placed, structs
 from tangents.public import from_public
 from tangents.represent import rep, space_named
@@ -138,6 +138,13 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
+    if spec.has_aux and not (isinstance(result, tuple) and len(result) == 2):
+        raise ArgumentError(
+            "has_aux is set, and the result is no pair",
+            expected="(scalar, aux)",
+            got=type_of(result),
+            hint="give the scalar first, and all else as one pytree; or leave has_aux out",
+        )
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
     _check_scalar(value, part)
     seed = jnp.ones((), type_of(value).dtype)
@@ -178,13 +185,23 @@ def _named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
 
 
 def _asked(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:
-    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    numbers: tuple[Any, ...] = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not all(isinstance(i, int) for i in numbers):
+        raise ArgumentError(
+            "argnums is not an int, or a tuple of ints",
+            expected="positions of arguments",
+            got=repr(argnums),
+            hint="arguments are named by their places, which count from 0",
+        )
     for i in numbers:
         if not -len(arguments) <= i < len(arguments):
             raise ArityError(
-                "argnums names an argument that is not there", expected=f"below {len(arguments)}", got=str(i)
+                "argnums names an argument that is not there",
+                expected=f"below {len(arguments)}",
+                got=str(i),
+                hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
             )
-        type = type_of(arguments[i])
+        type = argument_type(arguments[i])
         leaves = jax.tree.leaves(type, is_leaf=is_function)
         if all(not is_function(leaf) and is_discrete(leaf) for leaf in leaves):
             raise NotDifferentiableError(

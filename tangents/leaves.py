@@ -85,6 +85,7 @@ def filled(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Any]:
 
 
 def structs(x: Any, is_leaf: IsLeaf) -> dict[int, jax.ShapeDtypeStruct]:
-    """What `filled` looks like for a primal of arrays."""
+    """What `filled` looks like for a primal of arrays and numbers."""
     numbered = enumerate(jax.tree.leaves(x, is_leaf=is_leaf))
-    return {i: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for i, leaf in numbered if not isinstance(leaf, Held)}
+    types = {i: type_of(leaf) for i, leaf in numbered if not isinstance(leaf, Held)}
+    return {i: jax.ShapeDtypeStruct(type.shape, type.dtype) for i, type in types.items()}

@@ -9,12 +9,13 @@ know what it captured.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import jax
 
 from combinators.context import extend
-from combinators.terms import Curry
+from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
 from combinators.values import Closure
 from tangents.calls import Block, Calls
 from tangents.functions import code_of
@@ -93,4 +94,10 @@ def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
     return placed(found, t, is_function)
 
 
-LIST = Space("list", curry, eval, is_leaf=is_function)
+@lru_cache(maxsize=65536)
+def calls_nothing(f: Term) -> bool:
+    """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
+    return not isinstance(f, Eval | Fold | Scan | Map) and all(map(calls_nothing, parts(f)))
+
+
+LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

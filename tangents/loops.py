@@ -15,13 +15,15 @@ import jax
 import jax.numpy as jnp
 
 from combinators.errors import UnsupportedError
+from combinators.sums import widen
 from combinators.terms import Fold, Scan
+from combinators.types import type_of
 from combinators.values import Closure
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals
 from tangents.space import Representation, Represented, Space
-from tangents.sparse import ZERO, Cotangent, Sparse, is_active, marks, nothing, pair, parts, plus, release, remark
+from tangents.sparse import ZERO, Cotangent, Held, Sparse, is_active, marks, nothing, pair, parts, plus, release, remark
 
 type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
 
@@ -30,10 +32,12 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
     """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ()."""
     leaf, scans = space.is_leaf, isinstance(term, Scan)
     x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
+    state_type = type_of(release(state))
 
     def step(s: Any, x: Any, s_marks: tuple[bool, ...]) -> Represented:
         y, pb = space.eval(rep, f, (remark(s, s_marks, leaf), remark(x, x_marks, leaf)))
-        return (y, pb) if scans else ((y, ()), lambda g: pb(parts(g)[0]))
+        after, out = y if scans else (y, ())
+        return (widen(after, state_type, Held), out), pb if scans else (lambda g: pb(parts(g)[0]))
 
     s_marks = _stable_marks(step, space, f, state, xs)
     state = remark(release(state), s_marks, leaf)
@@ -53,7 +57,8 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         made[:] = [residuals, marks(out, leaf)]
         return release(after), (release(out), residuals.kept)
 
-    last, (outputs, kept) = jax.lax.scan(forward, release(state), release(xs), term.length, term.reverse)
+    with jax.disable_jit(False):  # a step's residuals are those of its trace
+        last, (outputs, kept) = jax.lax.scan(forward, release(state), release(xs), term.length, term.reverse)
     residuals, out_marks = made
     last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
 

@@ -9,7 +9,7 @@ cotangent, and what depends on them alone is computed without a pullback.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, assert_never
 
 from combinators.context import Context, extend
@@ -50,7 +50,10 @@ def space_named(functions: str) -> Space:
     """The tangent space for functions of this name: "environment" or "list"."""
     if functions not in SPACES:
         raise ArgumentError(
-            "there is no such tangent space for functions", expected=" or ".join(map(repr, SPACES)), got=repr(functions)
+            "there is no such tangent space for functions",
+            expected=" or ".join(map(repr, SPACES)),
+            got=repr(functions),
+            hint="the environment tangent is the fast one; the list tangent records calls",
         )
     return SPACES[functions]
 
@@ -92,9 +95,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
         case Prod(parts, form):
-            represented = [rep(space, f, x) for f in parts]
-            pbs = dict(zip(_keys(form), (pb for _, pb in represented), strict=True))
-            return form.unflatten([y for y, _ in represented]), lambda g: _sum(pbs, g)
+            return _product(space, parts, form, x)
         case Proj(key):
             return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
@@ -135,11 +136,25 @@ def _placed(key: Any) -> Pullback:
     return lambda g: g if g is ZERO else Sparse({key: g})
 
 
-def _sum(pbs: dict[Any, Pullback], g: Cotangent) -> Cotangent:
-    total: Cotangent = ZERO
-    for key, part in () if g is ZERO else g.items():
-        total = plus(total, pbs[key](part))
-    return total
+def _product(space: Space, parts: tuple[Term, ...], form: Any, x: Any) -> Represented:
+    """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn); equal parts run once if they may."""
+    made: dict[Any, tuple[Any, Pullback, list[Any]]] = {}  # by part: its value, its pullback, and its places
+    values: list[Any] = []
+    for key, f in zip(_keys(form), parts, strict=True):
+        name = f if space.shares(f) else key
+        if name not in made:
+            made[name] = (*rep(space, f, x), [])
+        made[name][2].append(key)
+        values.append(made[name][0])
+
+    def pullback(g: Cotangent) -> Cotangent:
+        total: Cotangent = ZERO
+        for _, pb, places in made.values() if g is not ZERO else ():
+            part = reduce(plus, map(g.part, places))
+            total = plus(total, ZERO if part is ZERO else pb(part))
+        return total
+
+    return form.unflatten(values), pullback
 
 
 def _let(pb: Pullback, ctx: Cotangent, g: Cotangent) -> Cotangent:

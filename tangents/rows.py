@@ -34,6 +34,11 @@ def fit(g: Any, x: Any) -> Any:
     return lax.reshape(lax.reduce_sum(g, axes), shape)
 
 
+def _number(value: Any, like: Any) -> Any:
+    """A number of the dtype of an array: `lax` promotes nothing."""
+    return np.asarray(value, jnp.result_type(like))
+
+
 def _balanced(y: Any, x: Any, other: Any) -> Any:
     """1 where x alone attains the extremum y, 1/2 at ties, 0 elsewhere."""
     zeros, ones, twos = (lax.full_like(y, value) for value in (0, 1, 2))
@@ -47,7 +52,7 @@ def _nonzero(x: Any) -> Any:
 
 def _power_base(g: Any, y: Any, a: Any, b: Any, **_: Any) -> Any:
     if jnp.issubdtype(jnp.result_type(b), np.inexact):
-        return fit(lax.mul(g, lax.mul(b, lax.pow(a, lax.sub(b, 1.0)))), a)
+        return fit(lax.mul(g, lax.mul(b, lax.pow(a, lax.sub(b, _number(1, b))))), a)
     b = jnp.broadcast_to(b, jnp.shape(y))
     zero = lax.eq(b, lax.full_like(b, 0))
     factor = lax.mul(lax.convert_element_type(b, y.dtype), lax.pow(a, lax.select(zero, lax.full_like(b, 1), b - 1)))
@@ -55,7 +60,7 @@ def _power_base(g: Any, y: Any, a: Any, b: Any, **_: Any) -> Any:
 
 
 def _integer_power(g: Any, _: Any, x: Any, *, y: int) -> Any:
-    return lax.full_like(g, 0) if y == 0 else lax.mul(g, lax.mul(lax.integer_pow(x, y - 1), float(y)))
+    return lax.full_like(g, 0) if y == 0 else lax.mul(g, lax.mul(lax.integer_pow(x, y - 1), _number(y, x)))
 
 
 def _extremum(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
@@ -70,18 +75,18 @@ _UNARY: dict[str, PullbackOfArgument] = {
     "neg": lambda g, y, x, **_: lax.neg(g),
     "abs": lambda g, y, x, **_: lax.select(lax.ge(x, lax.full_like(x, 0)), g, lax.neg(g)),
     "exp": lambda g, y, x, **_: lax.mul(g, y),
-    "exp2": lambda g, y, x, **_: lax.mul(g, lax.mul(y, float(np.log(2)))),
-    "expm1": lambda g, y, x, **_: lax.mul(g, lax.add(y, 1.0)),
+    "exp2": lambda g, y, x, **_: lax.mul(g, lax.mul(y, _number(np.log(2), y))),
+    "expm1": lambda g, y, x, **_: lax.mul(g, lax.add(y, _number(1, y))),
     "log": lambda g, y, x, **_: lax.div(g, x),
-    "log1p": lambda g, y, x, **_: lax.div(g, lax.add(x, 1.0)),
+    "log1p": lambda g, y, x, **_: lax.div(g, lax.add(x, _number(1, x))),
     "sin": lambda g, y, x, **_: lax.mul(g, lax.cos(x)),
     "cos": lambda g, y, x, **_: lax.neg(lax.mul(g, lax.sin(x))),
-    "tan": lambda g, y, x, **_: lax.mul(g, lax.add(lax.square(y), 1.0)),
-    "tanh": lambda g, y, x, **_: lax.mul(g, lax.sub(1.0, lax.square(y))),
-    "logistic": lambda g, y, x, **_: lax.mul(g, lax.mul(y, lax.sub(1.0, y))),
-    "sqrt": lambda g, y, x, **_: lax.div(g, lax.mul(y, 2.0)),
-    "rsqrt": lambda g, y, x, **_: lax.mul(g, lax.mul(lax.div(y, x), -0.5)),
-    "square": lambda g, y, x, **_: lax.mul(g, lax.mul(x, 2.0)),
+    "tan": lambda g, y, x, **_: lax.mul(g, lax.add(lax.square(y), _number(1, y))),
+    "tanh": lambda g, y, x, **_: lax.mul(g, lax.sub(_number(1, y), lax.square(y))),
+    "logistic": lambda g, y, x, **_: lax.mul(g, lax.mul(y, lax.sub(_number(1, y), y))),
+    "sqrt": lambda g, y, x, **_: lax.div(g, lax.mul(y, _number(2, y))),
+    "rsqrt": lambda g, y, x, **_: lax.mul(g, lax.mul(lax.div(y, x), _number(-0.5, y))),
+    "square": lambda g, y, x, **_: lax.mul(g, lax.mul(x, _number(2, x))),
     "integer_pow": _integer_power,
     "reduce_max": _extremum,
     "reduce_min": _extremum,

@@ -112,5 +112,4 @@ LINEAR: dict[str, Any] = {
     "reshape": (_like,),
     "squeeze": (_like,),
     "copy": (lambda g, y, x, **_: g,),
-    "copy_p": (lambda g, y, x, **_: g,),
 }

@@ -19,9 +19,13 @@ type Representation = Callable[[Term, Any], Represented]  # rep-function of a te
 
 @dataclass(frozen=True)
 class Space:
-    """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf."""
+    """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf.
+
+    `shares(f)`: whether the part f of a product may run once for all its places, so that its pullback gets their sum.
+    """
 
     name: str
     curry: Callable[[Representation, Curry, Any], Represented]
     eval: Callable[[Representation, Any, Any], Represented]
     is_leaf: IsLeaf
+    shares: Callable[[Term], bool] = lambda _: True

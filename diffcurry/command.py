@@ -1,0 +1,51 @@
+"""The command line.  It needs the extra `laws`."""
+
+from __future__ import annotations
+
+import argparse
+
+import jax
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import combinators as C
+from combinators.law import page
+from tangents import READINGS
+from tangents.check_laws import check_law
+from tangents.report import Row
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="diffcurry", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    laws = commands.add_parser("laws", help="hold every law against every reading")
+    laws.add_argument("--examples", type=int, default=100, help="random instances of each law (100)")
+    laws.add_argument("--seed", type=int, default=0, help="the seed of the examples (0)")
+    laws.add_argument("--only", default="", help="only laws whose name or group contains this text")
+    laws.add_argument("--page", action="store_true", help="print the page of laws instead")
+    options = parser.parse_args(arguments)
+    if options.page:
+        print(page(C.LAWS), end="")
+        return 0
+    return _laws(options.examples, options.seed, options.only)
+
+
+def _laws(examples: int, seed: int, only: str) -> int:
+    jax.config.update("jax_disable_most_optimizations", True)  # each example's loops are compiled for one run
+    chosen = [law for law in C.LAWS if only in str(law)]
+    table = Table("group", "law", *READINGS, title=f"{len(chosen)} laws, {examples} examples each, seed {seed}")
+    failures: list[Row] = []
+    console = Console()
+    with Progress(console=console, transient=True) as progress:
+        for law in progress.track(chosen, description="laws"):
+            rows = {row.reading: row for row in check_law(law, READINGS.values(), examples, seed)}
+            marks = ["[green]✓[/]" if rows[name].counterexample is None else "[red]✗[/]" for name in READINGS]
+            table.add_row(law.group, law.name, *marks)
+            failures += [row for row in rows.values() if row.counterexample is not None]
+    console.print(table)
+    for row in failures:
+        console.print(f"{row}\n{row.counterexample}", markup=False)
+    console.print("every law holds in every reading" if not failures else f"{len(failures)} fail")
+    return 1 if failures else 0

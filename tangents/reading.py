@@ -1,0 +1,83 @@
+"""Readings: the different things that one term means.
+
+A reading is a value, so that users can add their own and have it checked against the laws: its name, its action on
+types, its cases (what it makes of a term at a point), and when two of its results are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from combinators.evaluate import evaluate
+from combinators.infer import accepts, infer
+from combinators.terms import Term
+from combinators.types import Type, type_of
+from tangents.compare import difference, settled, unsettled
+from tangents.leaves import dense
+from tangents.public import from_public
+from tangents.represent import SPACES, rep
+from tangents.space import Space
+from tangents.sparse import activate, release
+
+type Draw = Callable[[Type], Any]  # gives a value of a type
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One meaning of terms.
+
+    `types(τ)` says what stands for the type τ.  `cases(term, x)` reads a term at a value x of its domain.
+    `compare(left, right, codomain, draw)` says in words how two results differ, or gives None; `codomain` is the
+    codomain that is claimed, free of functions, and `draw` gives values of types, such as cotangents.
+    """
+
+    name: str
+    types: Callable[[Type], Type]
+    cases: Callable[[Term, Any], Any]
+    compare: Callable[[Any, Any, Type, Draw], str | None]
+
+
+def _compare_types(left: Type, right: Type, codomain: Type, _: Draw) -> str | None:
+    sides = (("left", left), ("right", right))
+    wrong = [f"the {side} side has type {t} instead of {codomain}" for side, t in sides if not accepts(codomain, t)]
+    return "; ".join(wrong) or None
+
+
+def _compare_values(left: Any, right: Any, *_: Any) -> str | None:
+    return difference(settled(left, left), settled(right, right))
+
+
+TYPES = Reading("types", lambda t: t, lambda term, x: infer(term, type_of(x)), _compare_types)
+MEANING = Reading("meaning", lambda t: t, evaluate, _compare_values)
+
+
+def representation(space: Space) -> Reading:
+    """The reading of a term as its representation function in a tangent space for functions: x ↦ (y, pullback)."""
+
+    def cases(term: Term, x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        marked = activate(x, space.is_leaf)
+        y, pb = rep(space, term, marked)
+
+        def pullback(g: Any) -> Any:
+            cotangent = pb(from_public(unsettled(g, release(y)), y, space.is_leaf))
+            return settled(dense(cotangent, marked, space.is_leaf), x)
+
+        return release(y), pullback
+
+    def compare(left: Any, right: Any, _: Type, draw: Draw) -> str | None:
+        (y, pb), (z, qb) = left, right
+        values = _compare_values(y, z)
+        if values:
+            return f"values differ: {values}"
+        g = draw(type_of(settled(y, y)))
+        pullbacks = difference(pb(g), qb(g))
+        return pullbacks and f"pullbacks differ at the cotangent {g}: {pullbacks}"
+
+    return Reading(space.name, lambda t: t, cases, compare)
+
+
+READINGS: dict[str, Reading] = {
+    reading.name: reading for reading in (TYPES, MEANING, *map(representation, SPACES.values()))
+}

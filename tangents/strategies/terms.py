@@ -1,0 +1,248 @@
+"""Well-typed random terms, made from a domain and a codomain.
+
+An arrow Δ ⇝ σ is found by one of a few rules: a variable of Δ, a constant, an introduction (prod, curry, inject), a
+primitive with such a result, a `let`, an application, a case, a chain through another type, a loop over a function
+value.  Each spends the `size` of its goal on its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import jax
+from hypothesis import strategies as st
+
+from combinators.context import Context
+from combinators.primitives import primitive
+from combinators.sums import Sum
+from combinators.terms import (
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Inject,
+    Map,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+    case,
+    compose,
+    prod,
+)
+from combinators.types import Array, Function, Tensor, Type, children
+from tangents.strategies.choices import choose, flip, number, some
+from tangents.strategies.goals import Goal, has_functions, has_sums, is_real, variables
+from tangents.strategies.numbers import Numbers
+from tangents.strategies.operations import SQUASH, operation
+from tangents.strategies.types import SIZES, some_type
+from tangents.strategies.values import value
+
+
+@st.composite
+def terms(draw: st.DrawFn, domain: Type, codomain: Type = None, size: int = 8, kinks: bool = False) -> Term:
+    """Terms from `domain`, a type or a `Context` of types, to `codomain`, which is drawn if it is None.
+
+    `C.infer(term, domain)` is the codomain, functions up to what is known of their code.  `size` is about the number of
+    combinators.  On values of `values_of(domain)` the result is smooth and of moderate size, unless `kinks` allows max,
+    min, abs and comparisons of reals.
+    """
+    cod = some_type(draw, depth=2) if codomain is None else codomain
+    return draw(arrows(Goal(domain, cod, size, Numbers(draw), kinks)))
+
+
+@st.composite
+def arrows(draw: st.DrawFn, goal: Goal) -> Term:
+    """Arrows that a goal asks for."""
+    return choose(draw, list(_rules(goal)))(draw, goal)
+
+
+type Rule = Callable[[st.DrawFn, Goal], Term]
+
+
+def _rules(goal: Goal) -> Iterator[Rule]:
+    """The rules that lead to a goal, simplest first; one that stands here twice is drawn twice as often."""
+    cod, grows = goal.codomain, goal.size > 0
+    if goal.variables():
+        yield from [_variable] * (2 if grows else 8)
+    if not has_functions(cod):
+        yield _constant
+    if is_real(cod) and any(is_real(type) for _, type in variables(goal.domain)):
+        yield from [_resized] * (1 if grows else 3)
+    if isinstance(cod, Function):
+        yield from [_abstraction, _restricted_abstraction]
+    if isinstance(cod, Sum):
+        yield from [_injection] * 2
+    if not isinstance(cod, Tensor | Function | Sum):
+        yield from [_product] * 2
+    if not grows:
+        return
+    if isinstance(cod, Tensor):
+        yield from [_operation] * 6
+    yield from [*[_let] * 3, _chain, _application, _application]
+    if goal.callees():
+        yield from [_call] * 3
+    if not has_functions(cod):
+        yield _case
+    if not has_functions(cod) and not has_sums(cod):
+        yield from [_fold, _scan]
+    if isinstance(cod, Tensor) and cod.shape:
+        yield from [_map, _map, _scan_outputs]
+
+
+def _variable(draw: st.DrawFn, goal: Goal) -> Term:
+    return choose(draw, goal.variables())
+
+
+def _constant(draw: st.DrawFn, goal: Goal) -> Term:
+    return Const(value(draw, goal.codomain, goal.numbers, 0))
+
+
+def _resized(draw: st.DrawFn, goal: Goal) -> Term:
+    """A real variable of whatever shape, summed up and repeated until it fits."""
+    f, type = choose(draw, [(f, type) for f, type in variables(goal.domain) if is_real(type)])
+    total = primitive("reduce_sum", axes=tuple(range(len(type.shape))))
+    repeated = primitive("broadcast_in_dim", shape=goal.codomain.shape, broadcast_dimensions=())
+    return compose(f, *[total] * bool(type.shape), SQUASH, *[repeated] * bool(goal.codomain.shape))
+
+
+def _abstraction(draw: st.DrawFn, goal: Goal) -> Term:
+    dom, cod = goal.codomain.dom, goal.codomain.cod
+    return Curry(draw(arrows(goal.under(dom).to(cod))), dom)
+
+
+def _restricted_abstraction(draw: st.DrawFn, goal: Goal) -> Term:
+    """A curry over what it captures, in any order, as the translation of a lambda makes them."""
+    held = list(variables(goal.domain))
+    captured = some(draw, lambda: choose(draw, held), 0, 3 if held else 0)
+    dom, cod = goal.codomain.dom, goal.codomain.cod
+    inner = replace(goal, domain=Context(*(type for _, type in captured)))
+    return compose(prod(Context(*(f for f, _ in captured))), Curry(draw(arrows(inner.under(dom).to(cod))), dom))
+
+
+def _product(draw: st.DrawFn, goal: Goal) -> Term:
+    pairs, form = children(goal.codomain)
+    return Prod(_all(draw, goal, *(type for _, type in pairs)), form)
+
+
+def _injection(draw: st.DrawFn, goal: Goal) -> Term:
+    alternatives = goal.codomain.alternatives
+    i = number(draw, len(alternatives) - 1)
+    return compose(draw(arrows(goal.to(alternatives[i]))), Inject(i, len(alternatives)))
+
+
+def _operation(draw: st.DrawFn, goal: Goal) -> Term:
+    made = operation(draw, goal.codomain, goal.kinks)
+    operands = [
+        compose(f, SQUASH) if i in made.squashed and not _is_variable(f) else f
+        for i, f in enumerate(_all(draw, goal, *made.operands))
+    ]
+    return compose(*operands if len(operands) == 1 else (prod(*operands),), made.term)
+
+
+def _let(draw: st.DrawFn, goal: Goal) -> Term:
+    type = _related(draw, goal)
+    bound = draw(arrows(goal.to(type, 0.4)))
+    return compose(Extend(bound), draw(arrows(goal.under(type).to(goal.codomain, 0.6))))
+
+
+def _chain(draw: st.DrawFn, goal: Goal) -> Term:
+    """Through a type that has nothing to do with the domain."""
+    middle = choose(draw, (lambda: _related(draw, goal), lambda: Context(_related(draw, goal), _related(draw, goal))))()
+    first = draw(arrows(goal.to(middle, 0.5)))
+    return compose(first, draw(arrows(replace(goal, domain=middle).to(goal.codomain, 0.5))))
+
+
+def _application(draw: st.DrawFn, goal: Goal) -> Term:
+    """A β-redex, or any other arrow to a function, applied.  What is applied at once needs no annotation."""
+    dom = _related(draw, goal)
+    f = draw(arrows(goal.to(Function(dom, goal.codomain), 0.6)))
+    if isinstance(f, Curry) and flip(draw):
+        f = Curry(f.body)
+    return compose(prod(f, draw(arrows(goal.to(dom, 0.4)))), Eval())
+
+
+def _call(draw: st.DrawFn, goal: Goal) -> Term:
+    """A function of the domain, applied to as many arguments as it takes to get there."""
+    f, doms = choose(draw, goal.callees())
+    for argument in _all(draw, goal, *doms):
+        f = compose(prod(f, argument), Eval())
+    return f
+
+
+def _case(draw: st.DrawFn, goal: Goal) -> Term:
+    """A sum, of the domain or made here, and what to do with each of its alternatives."""
+    fresh = Sum(*(some_type(draw, functions=False, depth=0) for _ in range(2)))
+    sums = [fresh, *(type for _, type in variables(goal.domain) if isinstance(type, Sum))]
+    s = choose(draw, sums)
+    share = 1 / (1 + len(s.alternatives))
+    chosen = draw(arrows(goal.to(s, share)))
+    branches = [draw(arrows(goal.under(type).to(goal.codomain, share))) for type in s.alternatives]
+    return compose(Extend(chosen), case(*branches))
+
+
+def _fold(draw: st.DrawFn, goal: Goal) -> Term:
+    state = goal.codomain
+    element, elements, length = _elements(draw)
+    return _loop(draw, goal, Fold(flip(draw), length), Function((state, element), state), state, elements)
+
+
+def _scan(draw: st.DrawFn, goal: Goal) -> Term:
+    """The last state of a scan."""
+    state, output = goal.codomain, some_type(draw, functions=False, sums=False)
+    element, elements, length = _elements(draw)
+    step = Function((state, element), (state, output))
+    return compose(_loop(draw, goal, Scan(flip(draw), length), step, state, elements), Proj(0))
+
+
+def _scan_outputs(draw: st.DrawFn, goal: Goal) -> Term:
+    state, output = some_type(draw, functions=False, sums=False), _row(goal.codomain)
+    element, elements, length = _elements(draw, goal.codomain.shape[0])
+    step = Function((state, element), (state, output))
+    return compose(_loop(draw, goal, Scan(flip(draw), length), step, state, elements), Proj(1))
+
+
+def _map(draw: st.DrawFn, goal: Goal) -> Term:
+    element, elements, length = _elements(draw, goal.codomain.shape[0])
+    if length is not None:  # map has to see an axis
+        element, elements = (element, Tensor()), (elements, Tensor((length,)))
+    return _loop(draw, goal, Map(), Function(element, _row(goal.codomain)), elements)
+
+
+def _loop(draw: st.DrawFn, goal: Goal, loop: Term, *operands: Type) -> Term:
+    return compose(prod(*_all(draw, goal, *operands)), loop)
+
+
+def _elements(draw: st.DrawFn, count: int | None = None) -> tuple[Type, Type, int | None]:
+    """The type of an element, of all elements, and the length of the loop if they do not tell it."""
+    n = choose(draw, (*SIZES, *SIZES, 0)) if count is None else count
+    element = some_type(draw, functions=False, sums=False)
+    return element, Array(n, element), None if jax.tree.leaves(element) else n
+
+
+def _all(draw: st.DrawFn, goal: Goal, *codomains: Type) -> tuple[Term, ...]:
+    """Arrows to each codomain, which share the size."""
+    return tuple(draw(arrows(goal.to(type, 1 / len(codomains)))) for type in codomains)
+
+
+def _related(draw: st.DrawFn, goal: Goal) -> Type:
+    """A type that is likely to be of use on the way to a goal, or any other."""
+    if number(draw, 3) == 3:
+        return some_type(draw)
+    held = [type for _, type in variables(goal.domain)]
+    functions = (Function(dom, goal.codomain) for dom in (Tensor(), *held[:2]))
+    return choose(draw, [Tensor(), goal.codomain, *held, *functions])
+
+
+def _row(type: Tensor) -> Tensor:
+    return Tensor(type.shape[1:], type.dtype)
+
+
+def _is_variable(f: Term) -> bool:
+    steps: tuple[Any, ...] = f.steps if isinstance(f, Compose) else (f,)
+    return all(isinstance(step, Id | Proj) for step in steps)

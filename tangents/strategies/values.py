@@ -1,0 +1,60 @@
+"""Values of a type as Hypothesis strategies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import strategies as st
+
+from combinators.context import Context
+from combinators.sums import Sum
+from combinators.terms import Curry
+from combinators.types import Function, Tensor, Type
+from combinators.values import Closure
+from tangents.strategies.choices import choose, some
+from tangents.strategies.numbers import Numbers
+from tangents.strategies.types import some_type
+
+
+@st.composite
+def values_of(draw: st.DrawFn, type: Type, size: int = 4) -> Any:
+    """Values of a type, or of a context of types.
+
+    Floats have distinct magnitudes in [0.3, 2.5] and either sign; a function is a closure over up to two captured
+    values, whose code is a random term of about `size` combinators.
+    """
+    return value(draw, type, Numbers(draw), size)
+
+
+def value(draw: st.DrawFn, type: Type, numbers: Numbers, size: int) -> Any:
+    """A value of this type made of these numbers."""
+    leaves, form = jax.tree.flatten(type, is_leaf=lambda node: isinstance(node, Sum))
+    return form.unflatten([_leaf(draw, leaf, numbers, size) for leaf in leaves])
+
+
+def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size: int) -> Any:
+    if isinstance(type, Tensor):
+        return numbers.array(type)
+    if isinstance(type, Sum):
+        return _sum(draw, type, numbers, size)
+    from tangents.strategies.goals import Goal
+    from tangents.strategies.terms import arrows
+
+    captured = some(draw, lambda: some_type(draw, functions=size > 1, depth=int(size > 1)), 0, 2)
+    environment = Context(*(value(draw, t, numbers, size // 2) for t in captured))
+    body = draw(arrows(Goal(Context(*captured, type.dom), type.cod, size, numbers)))
+    return Closure(Curry(body, type.dom), environment)
+
+
+def _sum(draw: st.DrawFn, type: Sum, numbers: Numbers, size: int) -> Sum:
+    """One alternative drawn, the others zero; the tag is an array unless the type fixes it."""
+    known = [i for i, alternative in enumerate(type.alternatives) if alternative is not None]
+    tag = type.tag if isinstance(type.tag, int) else choose(draw, known)
+    parts = [
+        value(draw, t, numbers, size) if i == tag else jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), t)
+        for i, t in enumerate(type.alternatives)
+    ]
+    return Sum(*parts, tag=tag if isinstance(type.tag, int) else jnp.int32(tag))

@@ -1,0 +1,62 @@
+"""Faults that random terms and programs found, each as the smallest example that shows it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import combinators as C
+from combinators.sums import Sum
+from compile_ccc import function, trace
+from tangents import represent, value_and_grad
+
+S = C.Tensor()
+v = np.array([0.5, -1.0, 2.0], np.float32)
+
+
+@pytest.fixture(params=["environment", "list"])
+def functions(request):
+    return request.param
+
+
+def test_a_scan_that_puts_out_a_literal(functions):
+    """The output of each step was a Python number, which has no shape."""
+    f = lambda x: jnp.sum(lax.scan(lambda s, e: (jnp.sin(s * e), -1.5), x, v)[1]) * x
+    value, gradient = value_and_grad(f, functions=functions)(2.0)
+    assert (float(value), float(gradient)) == (-9.0, -4.5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_tag_that_is_traced_under_x64(functions):
+    """The tag is int32, and what it was compared with followed the default integer."""
+    term = C.case(C.primitive("sin"), C.primitive("neg"))
+    x = Sum(jnp.float64(0.5), jnp.float64(2.0), tag=jnp.int32(1))
+    assert float(C.evaluate(term, x)) == -2.0
+    y, pullback = represent(term, functions=functions)(x)
+    assert (float(y), float(pullback(1.0).alternatives[1])) == (-2.0, -1.0)
+
+
+def test_three_branches_of_which_two_give_one_alternative(functions):
+    """An alternative that two of three branches give, and the third does not, was taken for two types."""
+    term = C.case(C.inl, C.primitive("sin") >> C.inl, C.inr) >> C.case(C.id, C.primitive("neg"))
+    x = Sum(jnp.float32(0.5), jnp.float32(1.0), jnp.float32(2.0), tag=jnp.int32(1))
+    assert C.infer(term, x) == S
+    y, pullback = represent(term, functions=functions)(x)
+    assert float(y) == pytest.approx(np.sin(1.0))
+    assert [float(g) for g in pullback(1.0).alternatives] == pytest.approx([0.0, np.cos(1.0), 0.0])
+
+
+@pytest.mark.parametrize("loop", ["fold", "map"])
+def test_a_loop_without_jit(loop, functions):
+    """The residuals of a loop's last step were taken for those of each step."""
+    program = {
+        "fold": lambda x, xs: C.fold(function(lambda s, e: jnp.sin(s) * e, S, S), x, xs),
+        "map": lambda x, xs: jnp.sum(C.map(function(lambda e: jnp.sin(e * x), S), xs)),
+    }[loop]
+    term = trace(program, 0.7, v).term
+    expected = represent(term, functions=functions)(0.7, v)[1](1.0)
+    with jax.disable_jit():
+        got = represent(term, functions=functions)(0.7, v)[1](1.0)
+    for g, e in zip(got, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-6)
