@@ -53,7 +53,8 @@ def _holds_at(law: Law, readings: Iterable[Reading], failing: list[Reading], dra
     for reading in readings:
         failing.append(reading)
         sides = [compose(side, observed) for side in (left, right)]
-        found = reading.compare(*(reading.cases(side, x) for side in sides), codomain, lambda t: draw(values_of(t)))
+        a, b = (reading.cases(side, x) for side in sides)
+        found = reading.compare(a, b, codomain, lambda t: draw(values_of(t)))
         if found:
             example = {**{f"{n} : {of(d)} ⇝ {of(c)}": arrows[n] for n, (d, c) in law.arrows.items()}, **values, "x": x}
             shown = "\n".join(f"  {name} = {value}" for name, value in example.items())

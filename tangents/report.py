@@ -79,7 +79,7 @@ def examine(subject: str, property: str, reading: str, holds: Callable[[Any], No
         database=None,
         deadline=None,
         report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=tuple(hypothesis.HealthCheck.__members__.values()),
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
         verbosity=hypothesis.Verbosity.quiet,
     )

@@ -358,26 +358,31 @@ def test_programs_keep_their_meaning(program):
     translation = trace(f, *arguments)
     assert translation.codomain == C.Tensor()
     assert C.infer(translation.term, translation.domain) == C.Tensor()
-    close(Staged(lambda *x: C.evaluate(translation.term, pack(x)), *arguments)(*arguments), expected)
+    normal = C.normalise(translation.term, translation.domain)
+    for term in (translation.term, normal):
+        close(Staged(lambda *x, term=term: C.evaluate(term, pack(x)), *arguments)(*arguments), expected)
     compiled = zlib.crc32(program.source.encode()) % 10 == 0
     if compiled:
+        close(C.evaluate(translation.term, pack(arguments)), expected)
         close(lower(translation.term)(*arguments), expected)
         close(ccc(f)(*arguments), expected)
         close(ccc(program.make())(*arguments), expected)
-    check_gradients(program, f, expected, compiled)
+    check_gradients(program, f, normal, expected, compiled)
 
 
-def check_gradients(program, f, expected, compiled):
+def check_gradients(program, f, normal, expected, compiled):
     arguments = program.arguments
     direction = some_direction(arguments)
     phi = lambda h: float(program.meaning()(*moved(arguments, direction, h)))
-    found = []
+    pulled_back = lambda *x: represent(normal)(*x)[1](jnp.ones(()))
+    found = [Staged(pulled_back, *arguments)(*arguments)]
+    found[0] = found[0] if len(arguments) > 1 else (found[0],)
     for space in SPACES:
         derivative = value_and_grad(f, tuple(range(len(arguments))), functions=space)
         value, gradient = (derivative if compiled else Staged(derivative, *arguments))(*arguments)
         close(value, expected)
         found.append(gradient)
-    close(*found)
+        close(gradient, found[0])
     slope = inner(found[0], direction)
     if not is_slope(slope, phi):
         assume(is_smooth(phi))
