@@ -204,10 +204,10 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            with whole(f.code), within(0):
-                leaves, form = jax.tree.flatten((f.environment, x))
+            leaves, form = jax.tree.flatten((f.environment, x))
             weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-            return _applied(f.code, form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
+            with whole(f.code), within(0):
+                return _applied(f.code, form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
         case Closure():
             expected = f.code.argument
         case Function(dom, cod):

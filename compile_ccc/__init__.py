@@ -2,7 +2,8 @@
 
 from compile_ccc.arrow import Arrow, ccc, lower, trace
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.optimise import optimise
 from compile_ccc.tracing import function
 from compile_ccc.translate import translate
 
-__all__ = ["Arrow", "Lam", "ccc", "function", "lower", "trace", "translate"]
+__all__ = ["Arrow", "Lam", "ccc", "function", "lower", "optimise", "trace", "translate"]

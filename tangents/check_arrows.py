@@ -9,16 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from combinators.evaluate import evaluate
-from combinators.infer import accepts, infer
-from combinators.terms import Term
+from combinators.evaluate import apply, evaluate
+from combinators.infer import abstract, accepts, infer
+from combinators.terms import Id, Term, compose
 from combinators.types import Type, type_of
-from tangents.compare import difference
+from combinators.values import Closure
+from tangents.calls import Calls
+from tangents.check_laws import observation
+from tangents.compare import difference, settled, unsettled
 from tangents.public import add, inner
 from tangents.reading import representation
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space
-from tangents.sparse import release
 from tangents.strategies import values_of
 
 _STEP = 1e-5  # of central differences in float64: errors of about step² and of eps/step
@@ -32,79 +34,119 @@ def check_arrow(
     `meaning(x)` is an independent meaning, such as the Python function that the term was translated from.
     """
 
-    def row(property: str, reading: str, holds: Callable[[Any], None]) -> Row:
-        return examine(name, property, reading, holds, examples, seed)
+    def row(property: str, reading: str, holds: Callable[[Term, Any, Any], None]) -> Row:
+        def at(draw: Any) -> None:
+            x = draw(values_of(domain))
+            holds(observed(draw), x, draw)
 
-    def point(draw: Any) -> Any:
-        return draw(values_of(domain))
+        return examine(name, property, reading, at, examples, seed)
 
-    def typed(draw: Any) -> None:
-        x = point(draw)
-        _require(accepts(infer(term, domain), type_of(evaluate(term, x))), "the value has another type", term, x)
-
-    def compiled(draw: Any) -> None:
-        x = point(draw)
-        _same(evaluate(term, x), jax.jit(evaluate, static_argnums=0)(term, x), "jit changes the value", term, x)
-
-    def batched(draw: Any) -> None:
-        xs = [point(draw), point(draw)]
-        stack = lambda *parts: jnp.stack(parts)
-        rows = jax.vmap(lambda x: evaluate(term, x))(jax.tree.map(stack, *xs))
-        _same(rows, jax.tree.map(stack, *(evaluate(term, x) for x in xs)), "vmap changes the values", term, xs)
+    def observed(draw: Any) -> Term:
+        """The term with the functions in its result applied to something."""
+        seen = observation(abstract(infer(term, domain)), draw)
+        return term if isinstance(seen, Id) else compose(term, seen)
 
     def translated(draw: Any) -> None:
-        x = point(draw)
-        _same(evaluate(term, x), meaning(x), "the translation changes the value", term, x)
+        x = draw(values_of(domain))
+        seen = observation(abstract(infer(term, domain)), draw)
+        left, right = evaluate(compose(term, seen), x), evaluate(seen, meaning(x))
+        _same(left, right, "the translation changes the value", term, x)
 
-    rows = [row("typed", "types", typed), row("jit", "meaning", compiled)]
-    if jax.tree.leaves(domain):
-        rows.append(row("vmap", "meaning", batched))
+    def typed(f: Term, x: Any, _: Any) -> None:
+        _require(accepts(infer(f, domain), type_of(evaluate(f, x))), "the value has another type", f, x)
+
+    rows = [row("typed", "types", typed), row("jit", "meaning", _compiled), row("vmap", "meaning", _batched)]
     if meaning is not None:
-        rows.append(row("Python's meaning", "meaning", translated))
+        rows.append(examine(name, "Python's meaning", "meaning", translated, examples, seed))
     for space in spaces:
         reading = representation(space)
         rows += [
-            row("value", space.name, lambda draw, r=reading: _value(r, term, point(draw))),
-            row("linear pullback", space.name, lambda draw, r=reading: _linear(r, term, point(draw), draw)),
-            row("central differences", space.name, lambda draw, r=reading: _dual(r, term, point(draw), draw)),
+            row("value", space.name, lambda f, x, _, r=reading: _value(r, f, x)),
+            row("linear pullback", space.name, lambda f, x, draw, r=reading: _linear(r, f, x, draw)),
+            row("central differences", space.name, lambda f, x, draw, r=reading: _dual(r, f, x, draw)),
         ]
     return rows
 
 
-def _value(reading: Any, term: Term, x: Any) -> None:
-    _same(reading.cases(term, x)[0], evaluate(term, x), "the representation changes the value", term, x)
+def _compiled(f: Term, x: Any, _: Any) -> None:
+    _same(evaluate(f, x), jax.jit(evaluate, static_argnums=0)(f, x), "jit changes the value", f, x)
 
 
-def _linear(reading: Any, term: Term, x: Any, draw: Any) -> None:
-    y, pullback = reading.cases(term, x)
-    g, h = (draw(values_of(type_of(y))) for _ in range(2))
+def _batched(f: Term, x: Any, draw: Any) -> None:
+    if not jax.tree.leaves(x):
+        return
+    xs = [x, draw(values_of(type_of(x)))]  # functions of one code, so that they make one array
+    rows = jax.vmap(lambda x: evaluate(f, x))(jax.tree.map(lambda *parts: jnp.stack(parts), *xs))
+    for i, each in enumerate(xs):
+        _same(jax.tree.map(lambda a, i=i: a[i], rows), evaluate(f, each), "vmap changes the value", f, each)
+
+
+def _value(reading: Any, f: Term, x: Any) -> None:
+    _same(reading.cases(f, x)[0], evaluate(f, x), "the representation changes the value", f, x)
+
+
+def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
+    y, pullback = reading.cases(f, x)
+    g, h = (draw(values_of(type_of(settled(y, y)))) for _ in range(2))
     doubled = jax.tree.map(lambda leaf: leaf + leaf if _is_real(leaf) else leaf, g)
-    _same(pullback(doubled), add(pullback(g), pullback(g)), "the pullback is not homogeneous", term, x)
-    _same(pullback(add(g, h)), add(pullback(g), pullback(h)), "the pullback is not additive", term, x)
+    cotangent = pullback(g)
+    fits = jax.tree.map(_has_type_of, cotangent, settled(x, x), is_leaf=_is_calls)
+    _require(all(jax.tree.leaves(fits)), f"a cotangent has not the type of its argument: {cotangent}", f, x)
+    _require_same(pullback(doubled), add(cotangent, cotangent), "the pullback is not homogeneous", f, x)
+    _require_same(pullback(add(g, h)), add(cotangent, pullback(h)), "the pullback is not additive", f, x)
 
 
-def _dual(reading: Any, term: Term, x: Any, draw: Any) -> None:
+def _dual(reading: Any, f: Term, x: Any, draw: Any) -> None:
     """⟨g, f(x + εt) - f(x - εt)⟩ / 2ε = ⟨pullback g, t⟩"""
-    y, pullback = reading.cases(term, x)
-    g, t = draw(values_of(type_of(y))), draw(values_of(type_of(x)))
-    ahead, behind = (evaluate(term, jax.tree.map(lambda a, b, s=s: _moved(a, b, s), x, t)) for s in (_STEP, -_STEP))
-    slope = jax.tree.map(lambda a, b: (a - b) / (2 * _STEP) if _is_real(a) else a, ahead, behind)
-    numeric, exact = float(inner(g, slope)), float(inner(pullback(g), t))
+    y, pullback = reading.cases(f, x)
+    g, t = draw(values_of(type_of(settled(y, y)))), draw(values_of(type_of(settled(x, x))))
+    ends = [jax.tree.map(lambda a, b, s=s: _moved(a, b, s), x, unsettled(t, x)) for s in (_STEP, -_STEP)]
+    slope = _change(*(evaluate(f, end) for end in ends))
+    cotangent = pullback(g)
+    pick = lambda c, ahead, behind, along: _change(ahead, behind) if _is_calls(c) else along
+    tangent = jax.tree.map(pick, cotangent, *(settled(end, end) for end in ends), t, is_leaf=_is_calls)
+    numeric, exact = float(inner(g, slope)), float(inner(cotangent, tangent))
     scale = 1.0 + abs(numeric) + abs(exact)
     agree = bool(np.isclose(numeric, exact, rtol=0.0, atol=1e-6 * scale))
-    _require(agree, f"central differences give {numeric}, the pullback {exact}, in the direction {t}", term, x)
+    _require(agree, f"central differences give {numeric}, the pullback {exact}, in the direction {t}", f, x)
 
 
 def _moved(x: Any, t: Any, step: float) -> Any:
     return x + step * t if _is_real(x) else x
 
 
+def _change(ahead: Any, behind: Any) -> Any:
+    """The central difference of two values; of two functions, that of their results, as a function."""
+
+    def leaf(a: Any, b: Any) -> Any:
+        if isinstance(a, Closure):
+            return lambda x: _change(apply(a, x), apply(b, x))
+        return (a - b) / (2 * _STEP) if _is_real(a) else a
+
+    a, b = (settled(value, value) for value in (ahead, behind))
+    return jax.tree.map(leaf, a, b, is_leaf=lambda value: isinstance(value, Closure))
+
+
 def _is_real(leaf: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(leaf), np.floating))
 
 
+def _is_calls(value: Any) -> bool:
+    return isinstance(value, Calls)
+
+
+def _has_type_of(cotangent: Any, primal: Any) -> bool:
+    return _is_calls(cotangent) or type_of(cotangent) == type_of(primal)
+
+
 def _same(left: Any, right: Any, words: str, term: Term, x: Any) -> None:
-    found = difference(release(left), release(right))
+    """Requires equal values, sums by the alternative that is there."""
+    a, b = (settled(value, value) for value in (left, right))
+    _require_same(a, b, words, term, x)
+
+
+def _require_same(left: Any, right: Any, words: str, term: Term, x: Any) -> None:
+    found = difference(left, right)
     _require(found is None, f"{words}: {found}", term, x)
 
 

@@ -12,11 +12,12 @@ from combinators.infer import infer
 from combinators.law import Law, instantiate, variables
 from combinators.terms import Const, Eval, Id, Proj, Term, compose, prod
 from combinators.types import LEAF, Function, Type, children
-from tangents.reading import Reading
+from tangents.reading import Draw, Reading
 from tangents.report import Counterexample, Row, examine
 from tangents.strategies import terms, types, values_of
 
 _SIZE = 4  # about how many combinators an arrow has: enough to differ, small enough for many examples
+_ONE_IN_FOUR = st.sampled_from((False, False, False, True))  # examples with loops and branches inside their arrows
 
 
 def check_law(law: Law, readings: Iterable[Reading], examples: int, seed: int) -> list[Row]:
@@ -41,20 +42,24 @@ def check_law(law: Law, readings: Iterable[Reading], examples: int, seed: int) -
 
 
 def _holds_at(law: Law, readings: Iterable[Reading], failing: list[Reading], draw: Any) -> None:
+    control = draw(_ONE_IN_FOUR)
+    value = lambda type: draw(values_of(type, control=control))
     chosen = {name: draw(_types(law, name)) for name in variables(law)}
     length = draw(st.integers(1, 3))
     of = lambda scheme: instantiate(scheme, chosen, length)
-    arrows = {name: draw(terms(of(dom), of(cod), size=_SIZE)) for name, (dom, cod) in law.arrows.items()}
-    values = {name: draw(values_of(of(type))) for name, type in law.values.items()}
-    x = draw(values_of(of(law.domain)))
+    arrows = {
+        name: draw(terms(of(dom), of(cod), size=_SIZE, control=control)) for name, (dom, cod) in law.arrows.items()
+    }
+    values = {name: value(of(type)) for name, type in law.values.items()}
+    x = value(of(law.domain))
     left, right = law.sides(**arrows, **values)
-    observed = observation(of(law.codomain), draw)
+    observed = observation(of(law.codomain), value)
     codomain = infer(observed, of(law.codomain))
     for reading in readings:
         failing.append(reading)
         sides = [compose(side, observed) for side in (left, right)]
         a, b = (reading.cases(side, x) for side in sides)
-        found = reading.compare(a, b, codomain, lambda t: draw(values_of(t)))
+        found = reading.compare(a, b, codomain, value)
         if found:
             example = {**{f"{n} : {of(d)} ⇝ {of(c)}": arrows[n] for n, (d, c) in law.arrows.items()}, **values, "x": x}
             shown = "\n".join(f"  {name} = {value}" for name, value in example.items())
@@ -67,10 +72,10 @@ def _types(law: Law, name: str) -> st.SearchStrategy[Type]:
     return candidates.filter(jax.tree.leaves) if name in law.elements else candidates
 
 
-def observation(type: Type, draw: Any) -> Term:
+def observation(type: Type, draw: Draw) -> Term:
     """An arrow from a type to one without functions, which applies each function to an argument drawn for it."""
     if isinstance(type, Function):
-        argument = Const(draw(values_of(type.dom)))
+        argument = Const(draw(type.dom))
         return compose(prod(Id(), argument), Eval(), observation(type.cod, draw))
     pairs, form = children(type)
     if form == LEAF or not any(isinstance(leaf, Function) for leaf in jax.tree.leaves(type)):

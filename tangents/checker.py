@@ -8,7 +8,7 @@ from combinators.errors import ArgumentError
 from combinators.law import Law
 from combinators.laws import LAWS
 from combinators.terms import Primitive, Term
-from combinators.types import Tensor, pack
+from combinators.types import Function, Tensor, pack
 from compile_ccc.arrow import Arrow, trace
 from compile_ccc.tracing import argument_type
 from tangents.check_arrows import check_arrow
@@ -77,6 +77,8 @@ def _wide(type: Any) -> Any:
     import jax.numpy as jnp
 
     def leaf(t: Any) -> Any:
+        if isinstance(t, Function):
+            return Function(_wide(t.dom), _wide(t.cod))
         return Tensor(t.shape, float) if isinstance(t, Tensor) and jnp.issubdtype(t.dtype, jnp.floating) else t
 
     return jax.tree.map(leaf, type)

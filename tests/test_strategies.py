@@ -361,7 +361,7 @@ def test_programs_keep_their_meaning(program):
     normal = C.normalise(translation.term, translation.domain)
     for term in (translation.term, normal):
         close(Staged(lambda *x, term=term: C.evaluate(term, pack(x)), *arguments)(*arguments), expected)
-    compiled = zlib.crc32(program.source.encode()) % 10 == 0
+    compiled = zlib.crc32(program.source.encode()) % 20 == 0
     if compiled:
         close(C.evaluate(translation.term, pack(arguments)), expected)
         close(lower(translation.term)(*arguments), expected)
@@ -390,14 +390,14 @@ def check_gradients(program, f, normal, expected, compiled):
 
 
 def test_programs_are_of_every_kind():
-    programs = drawn(lambdas(), 200)
+    programs = drawn(lambdas(), 120)
     words = ["function(lambda", "def ", "C.fold", "C.map", "lax.scan", "lax.fori_loop", "jax.vmap", "jax.jit", "made()"]
     words += ["functools.partial", "'a'", "jnp.where", "jnp.maximum", "C.Function(S, S)", "*, d="]
     assert [word for word in words if not any(word in program.source for program in programs)] == []
     terms_ = [trace(program.make(), *program.arguments).term for program in programs]
     nested = [max((depth for t, depth in inside(term) if isinstance(t, Curry)), default=-1) for term in terms_]
-    assert sum(depth >= 1 for depth in nested) > 50 and sum(depth >= 2 for depth in nested) > 10
-    assert sum(any(type(t) is C.terms.Eval for t, _ in inside(term)) for term in terms_) > 80
+    assert sum(depth >= 1 for depth in nested) > 30 and sum(depth >= 2 for depth in nested) > 6
+    assert sum(any(type(t) is C.terms.Eval for t, _ in inside(term)) for term in terms_) > 40
 
 
 def test_tangents_does_not_need_hypothesis():

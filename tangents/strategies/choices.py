@@ -26,6 +26,7 @@ def choose[T](draw: st.DrawFn, options: Sequence[T]) -> T:
 
 
 def flip(draw: st.DrawFn) -> bool:
+    """True or false."""
     return draw(_BOOLEANS)
 
 

@@ -54,6 +54,8 @@ def _literal(draw: st.DrawFn, place: Place, kind: Kind) -> str:
             return str(real())
         case "V":
             return f"jnp.array([{real()}, {real()}, {real()}])"
+        case "P":
+            return f"({real()}, {real()})"
         case _:
             nothing = replace(place, size=0)
             return f"{{'a': {draw(expression(nothing, 'S'))}, 'b': {draw(expression(nothing, 'V'))}}}"

@@ -16,13 +16,14 @@ from tangents.strategies.numbers import Numbers
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """An arrow to find: domain ⇝ codomain, of about `size` combinators."""
+    """An arrow to find: domain ⇝ codomain, of about `size` combinators, with loops and branches if `control`."""
 
     domain: Type
     codomain: Type
     size: int
     numbers: Numbers
     kinks: bool = False
+    control: bool = True
 
     def to(self, codomain: Type, share: float = 1.0) -> Goal:
         """A part of the arrow, with its share of what size is left."""

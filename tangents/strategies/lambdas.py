@@ -22,13 +22,13 @@ from tangents.strategies.templates import ARROWS, Arrow, Kind
 
 @st.composite
 def lambdas(draw: st.DrawFn, size: int = 30) -> Program:
-    """Programs of one to three arguments, scalars, vectors of size 3 and dicts of these, that give a scalar.
+    """Programs of one to three arguments, scalars, vectors of size 3, pairs and dicts, that give a scalar.
 
     Beside their arguments they read numbers from globals, cells and defaults.  They are smooth where the arguments are,
     up to chance: kinks and steps (maximum, abs, where) lie at random places.  `size` is about the number of operations.
     """
     numbers = Numbers(draw)
-    kinds = some(draw, lambda: choose(draw, "SSVD"), 1, 3)
+    kinds = some(draw, lambda: choose(draw, "SSVDP"), 1, 3)
     own = parameters(draw, kinds)
     letters = {at: choose(draw, "kcd") for at in ("global", "cell", "default") if number(draw, 2) == 2}
     if letters.get("default") in own:
@@ -60,7 +60,7 @@ def _block(draw: st.DrawFn, place: Place, kind: Kind) -> list[str]:
 @st.composite
 def _statement(draw: st.DrawFn, place: Place) -> tuple[Place, list[str]] | None:
     """A local variable bound, or a function defined, by a name that is free here; None if there shall be no more."""
-    kind = choose(draw, [None, None, "S", "V", *ARROWS, "D"])
+    kind = choose(draw, [None, None, "S", "V", *ARROWS, "P", "D"])
     free = place.free(kind) if kind is not None else []
     if not free:
         return None
@@ -82,6 +82,8 @@ def _argument(kind: Kind, numbers: Numbers) -> Any:
             return numbers.array(scalar)
         case "V":
             return numbers.array(vector)
+        case "P":
+            return numbers.array(scalar), numbers.array(scalar)
         case _:
             return {"a": numbers.array(scalar), "b": numbers.array(vector)}
 

@@ -55,6 +55,8 @@ class Place:
             match name.kind:
                 case k if k == kind and name.is_value:
                     found.append(name.name)
+                case "P" if kind == "S":
+                    found.append(f"{name.name}[0]")
                 case "D" if kind in ("S", "V"):
                     found.append(f"{name.name}['{'a' if kind == 'S' else 'b'}']")
                 case "V" if kind == "S":

@@ -78,4 +78,4 @@ def _map(f: Any, xs: Any) -> Any:
 
 _JAX = SimpleNamespace(vmap=lambda f: lambda xs: _map(f, xs), jit=lambda f: f)
 _LAX = SimpleNamespace(scan=_scan, fori_loop=_fori_loop)
-_C = SimpleNamespace(fold=_fold, map=_map, Tensor=lambda *_: None, Function=lambda *_: None)
+_C = SimpleNamespace(fold=_fold, scan=_scan, map=_map, Tensor=lambda *_: None, Function=lambda *_: None)

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-type Kind = Any  # "S", a scalar; "V", a vector; "D", a dict of both; or an Arrow
+type Kind = (
+    Any  # "S", a scalar; "V", a vector; "P", a pair of scalars; "D", a dict of a scalar and a vector; or an Arrow
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ def _type(kind: Kind) -> str:
         case Arrow(dom, cod):
             types = domain(dom)
             return f"C.Function({types if len(dom) == 1 else f'({types})'}, {_type(cod)})"
+        case "P":
+            return "(S, S)"
         case "D":
             return "{'a': S, 'b': V}"
         case _:
@@ -35,6 +39,7 @@ def _type(kind: Kind) -> str:
 
 UNARY = Arrow(("S",), "S")
 BINARY = Arrow(("S", "S"), "S")
+STEP = Arrow(("S", "S"), "P")
 ARROWS: tuple[Arrow, ...] = (
     UNARY,
     BINARY,
@@ -44,13 +49,15 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow((UNARY, "S"), "S"),
     Arrow(("V", "S"), "V"),
     Arrow(("D",), "S"),
+    Arrow(("P",), "P"),
+    STEP,
     Arrow((UNARY,), UNARY),
     Arrow(("S",), Arrow(("V",), UNARY)),
     Arrow((BINARY,), UNARY),
 )
 
 # Letters are shared between kinds, so that a name can hide one of another kind.
-LETTERS = {"S": "xyzabd", "V": "uvwxd", "D": "pqx", "F": "fghx"}
+LETTERS = {"S": "xyzabd", "V": "uvwxd", "P": "pqrx", "D": "pqx", "F": "fghx"}
 
 # A text and the kinds of its holes.  "s" and "v" are variables or numbers alone, so that no product grows fast.
 _SMOOTH = (
@@ -65,7 +72,7 @@ _SMOOTH = (
 )
 _OVER_VECTORS = Arrow(("V", "S"), "V")
 
-LOOPS = ("C.fold", "C.map", "jax.vmap")
+LOOPS = ("C.fold", "C.scan", "C.map", "lax.scan", "jax.vmap")
 
 TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
     "S": [
@@ -81,6 +88,9 @@ TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
         ("({})[-1]", ("V",)),
         *[("C.fold({}, {}, {})", (BINARY, "S", "V"))] * 3,
         *[("C.fold({}, {}, {})[0]", (_OVER_VECTORS, "V", "V"))] * 2,
+        ("lax.scan({}, {}, {})[0]", (STEP, "S", "V")),
+        ("C.scan({}, {}, {})[0]", (STEP, "S", "V")),
+        ("({})[1]", ("P",)),
         ("jnp.where({} > {}, {}, {})", ("s", "s", "S", "S")),
         ("jnp.maximum({}, {})", ("S", "S")),
         ("jnp.abs({})", ("S",)),
@@ -96,9 +106,12 @@ TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
         ("jnp.stack([{}, {}, {}])", ("S", "S", "S")),
         *[("C.map({}, {})", (UNARY, "V"))] * 2,
         ("jax.vmap({})({})", (UNARY, "V")),
+        ("lax.scan({}, {}, {})[1]", (STEP, "S", "V")),
+        ("C.scan({}, {}, {})[1]", (STEP, "S", "V")),
         ("jnp.where({} > {}, {}, {})", ("v", "v", "V", "V")),
         ("jnp.minimum({}, {})", ("V", "V")),
         ("jnp.cumsum({})", ("V",)),
     ],
+    "P": [("({}, {})", ("S", "S"))],
     "D": [("{{'a': {}, 'b': {}}}", ("S", "V"))],
 }

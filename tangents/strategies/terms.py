@@ -45,15 +45,22 @@ from tangents.strategies.values import value
 
 
 @st.composite
-def terms(draw: st.DrawFn, domain: Type, codomain: Type = None, size: int = 8, kinks: bool = False) -> Term:
+def terms(
+    draw: st.DrawFn,
+    domain: Type,
+    codomain: Type = None,
+    size: int = 8,
+    kinks: bool = False,
+    control: bool = True,
+) -> Term:
     """Terms from `domain`, a type or a `Context` of types, to `codomain`, which is drawn if it is None.
 
     `C.infer(term, domain)` is the codomain, functions up to what is known of their code.  `size` is about the number of
     combinators.  On values of `values_of(domain)` the result is smooth and of moderate size, unless `kinks` allows max,
-    min, abs and comparisons of reals.
+    min, abs and comparisons of reals.  Without `control` there are no loops and branches, which cost a compilation.
     """
     cod = some_type(draw, depth=2) if codomain is None else codomain
-    return draw(arrows(Goal(domain, cod, size, Numbers(draw), kinks)))
+    return draw(arrows(Goal(domain, cod, size, Numbers(draw), kinks, control)))
 
 
 @st.composite
@@ -87,6 +94,8 @@ def _rules(goal: Goal) -> Iterator[Rule]:
     yield from [*[_let] * 3, _chain, _application, _application]
     if goal.callees():
         yield from [_call] * 3
+    if not goal.control:
+        return
     if not has_functions(cod):
         yield _case
     if not has_functions(cod) and not has_sums(cod):

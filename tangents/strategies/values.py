@@ -20,22 +20,22 @@ from tangents.strategies.types import some_type
 
 
 @st.composite
-def values_of(draw: st.DrawFn, type: Type, size: int = 4) -> Any:
+def values_of(draw: st.DrawFn, type: Type, size: int = 4, control: bool = True) -> Any:
     """Values of a type, or of a context of types.
 
     Floats have distinct magnitudes in [0.3, 2.5] and either sign; a function is a closure over up to two captured
-    values, whose code is a random term of about `size` combinators.
+    values, whose code is a random term of about `size` combinators, with loops and branches if `control`.
     """
-    return value(draw, type, Numbers(draw), size)
+    return value(draw, type, Numbers(draw), size, control)
 
 
-def value(draw: st.DrawFn, type: Type, numbers: Numbers, size: int) -> Any:
+def value(draw: st.DrawFn, type: Type, numbers: Numbers, size: int, control: bool = True) -> Any:
     """A value of this type made of these numbers."""
     leaves, form = jax.tree.flatten(type, is_leaf=lambda node: isinstance(node, Sum))
-    return form.unflatten([_leaf(draw, leaf, numbers, size) for leaf in leaves])
+    return form.unflatten([_leaf(draw, leaf, numbers, size, control) for leaf in leaves])
 
 
-def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size: int) -> Any:
+def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size: int, control: bool) -> Any:
     if isinstance(type, Tensor):
         return numbers.array(type)
     if isinstance(type, Sum):
@@ -44,8 +44,8 @@ def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size
     from tangents.strategies.terms import arrows
 
     captured = some(draw, lambda: some_type(draw, functions=size > 1, depth=int(size > 1)), 0, 2)
-    environment = Context(*(value(draw, t, numbers, size // 2) for t in captured))
-    body = draw(arrows(Goal(Context(*captured, type.dom), type.cod, size, numbers)))
+    environment = Context(*(value(draw, t, numbers, size // 2, control) for t in captured))
+    body = draw(arrows(Goal(Context(*captured, type.dom), type.cod, size, numbers, control=control)))
     return Closure(Curry(body, type.dom), environment)
 
 

@@ -1,0 +1,198 @@
+"""Optimising a term by the laws of `combinators.laws` that are oriented, from left to right.
+
+    id >> f = f,   f >> id = f                                              category: left identity, right identity
+    prod(f0, f1, ...) >> proj(i) = fi                                       products: β
+    prod(f0, f1, ...) >> prod(proj(i), ...) = prod(fi, ...)                 products: β, for several projections
+    extend(e) >> proj(-1) = e                                               products: let β
+    extend(e) >> f = f                for an f that does not read e         products: let weakening
+    prod(curry(f), e) >> eval = extend(e) >> f                              exponentials: β in a context
+    prod(Context(a, ...) >> curry(f), e) >> eval = Context(a, ..., e) >> f  exponentials: β in a context
+    prod(g >> curry(f), e) >> eval = prod(g, e) >> f                        exponentials: β
+    f >> const(v) = const(v)                                                const: const absorbs
+    inject(i, n) >> case(f0, f1, ...) = fi                                  coproducts: β
+    extend(e >> inject(i, n)) >> case(f0, f1, ...) = extend(e) >> fi        coproducts: β, in a context
+    case(f >> inject(0, 2), g >> inject(1, 2)) >> case(h, k)
+        = case(f >> h, g >> k)                                              coproducts: distributivity
+    prod(curry(proj(-1)), e) >> map = e                                     map and fold: map of id
+    prod(curry(f >> prod(g, unit)), s, e) >> scan >> proj(0)
+        = prod(curry(f >> g), s, e) >> fold                                 map and fold: fold is a silent scan
+
+A variable that is bound to another variable, a constant, a product or a function that can be seen stands for that.  A
+computation is never repeated, and never moves into or out of a branch or a loop; what prints or calls back stays.
+
+Terms know no types, so a law is applied only where the term itself shows that it fits: after `prod(Context(...))` it
+can be seen which variable `proj(0)` is, on an unknown domain it can not.  Functions are told apart by their code, so
+the code of a function that may go elsewhere stays as it is; of one that is applied in sight, or run by a loop, the body
+is optimised.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from combinators.terms import Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Term, compose
+from compile_ccc.liveness import Uses, alive, is_context, steps_of
+from compile_ccc.rewrites import (
+    Kind,
+    Steps,
+    applied,
+    chosen,
+    iterated,
+    kind_after,
+    projected,
+    rearranged,
+    tells,
+)
+
+
+def optimise(term: Term) -> Term:
+    """A term that is equal by the laws and executes no more scalar operations.  The module's text lists the laws.
+
+    One pass over the term, which visits no more combinators than `C.infer` does, without recursion on the length of
+    chains.  `optimise(optimise(f)) is optimise(f)`.
+    """
+    return Optimiser().optimised(term, None)
+
+
+@dataclass(eq=False)
+class Scope:
+    """What the variables of a context are bound to, by position, where that is worth knowing."""
+
+    known: dict[int, Term] = field(default_factory=dict)
+    memo: dict[tuple[Term, Kind], Term] = field(default_factory=dict)
+
+
+@dataclass(eq=False, frozen=True, slots=True)
+class Value:
+    """What is known of a value between two steps."""
+
+    kind: Kind
+    scope: Scope = field(default_factory=Scope)
+
+
+class Optimiser:
+    """One pass: what it found so far, and how often it applied which law."""
+
+    def __init__(self) -> None:
+        self.laws = Counter[str]()
+        self.uses = Uses()
+        self._memo: dict[tuple[Term, Kind], Term] = {}
+
+    def optimised(self, term: Term, kind: Kind, scope: Scope | None = None) -> Term:
+        """The term optimised for a domain of this kind; once for all places where the same is known."""
+        known = scope if scope is not None and scope.known else None
+        memo = self._memo if known is None else known.memo
+        if (term, kind) not in memo:
+            result = Chain(self, Value(kind, known or Scope())).run(term)
+            memo[term, kind] = memo[result, kind] = result
+        return memo[term, kind]
+
+
+class Chain:
+    """A chain under construction: `steps` are done, `before` tells of the value before each, and `value` of the last."""
+
+    def __init__(self, optimiser: Optimiser, domain: Value):
+        self.optimiser, self.uses = optimiser, optimiser.uses
+        self.domain = self.value = domain
+        self.steps: list[Term] = []
+        self.before: list[Value] = []
+
+    def run(self, term: Term) -> Term:
+        """The optimised chain.  Steps that are put instead of others are looked at again."""
+        todo = list(reversed(steps_of(term)))
+        while todo:
+            step = self._inside(todo.pop())
+            instead = self._rewritten(step)
+            if instead is None:
+                self._append(step)
+            else:
+                todo.extend(reversed(instead))
+        lengths = [value.kind if isinstance(value.kind, int) else None for value in (*self.before, self.value)]
+        return compose(*alive(self.steps, lengths, self.uses))
+
+    def law(self, name: str, *instead: Term) -> Steps:
+        """The steps to do instead, by the law of this name."""
+        self.optimiser.laws[name] += 1
+        return instead
+
+    def last(self, n: int = 1) -> Term | None:
+        """The n-th step from the end, if there are so many."""
+        return self.steps[-n] if n <= len(self.steps) else None
+
+    def pop(self) -> Term:
+        """Takes the last step away."""
+        step, scope = self.steps.pop(), self.value.scope
+        self.value = self.before.pop()
+        if isinstance(step, Extend):
+            scope.known.pop(self.value.kind, None)
+            scope.memo.clear()
+        return step
+
+    def _append(self, step: Term) -> None:
+        kind, scope = self.value.kind, Scope()
+        match step:
+            case Extend(e) if isinstance(kind, int):
+                scope = scope if self.value.scope is self.domain.scope else self.value.scope
+                if tells(e):
+                    scope.known[kind] = e
+            case Prod(parts, form) if is_context(form):
+                scope.known = {i: f for i, f in enumerate(parts) if isinstance(f, Const)}
+            case _:
+                pass
+        self.steps.append(step)
+        self.before.append(self.value)
+        self.value = Value(kind_after(step, kind), scope)
+
+    def _inside(self, step: Term) -> Term:
+        """A step whose parts are optimised where they stand."""
+        kind, scope = self.value.kind, self.value.scope
+        match step:
+            case Prod(parts, form):
+                new = tuple(self.optimiser.optimised(f, kind, scope) for f in parts)
+                return step if new == parts else Prod(new, form)
+            case Extend(e):
+                return Extend(self.optimiser.optimised(e, kind, scope))
+            case Case(branches):
+                on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
+                return Case(tuple(self.optimiser.optimised(f, on) for f in branches))
+            case Proj(key) if isinstance(key, int) and isinstance(kind, int) and -kind <= key < 0:
+                return Proj(key % kind)
+            case _:
+                return step
+
+    def _rewritten(self, step: Term) -> Steps | None:
+        """The steps to do instead of this one, after taking away those that they replace; None if there are none."""
+        if self._weakened(step):
+            return (step,)
+        match step:
+            case Id():
+                return self.law(f"category: {'right' if self.steps else 'left'} identity")
+            case Const() if self.steps and self.uses.is_pure_after(self.last(2), self.steps[-1]):
+                self.pop()
+                return self.law("const: const absorbs", step)
+            case Prod():
+                return rearranged(self, step)
+            case Proj():
+                return projected(self, step)
+            case Eval():
+                return applied(self)
+            case Case():
+                return chosen(self, step)
+            case Fold() | Scan() | Map():
+                return iterated(self, step)
+            case _:
+                return None
+
+    def _weakened(self, step: Term) -> bool:
+        """Takes the last lets away if `step` reads none of them."""
+        count = len(self.steps)
+        if not isinstance(step, Extend) and isinstance(self.value.kind, int) and isinstance(self.last(), Extend):
+            reads = self.uses.reads(step, self.value.kind)
+            while reads is not None and isinstance(let := self.last(), Extend) and self._is_unread(let, reads):
+                self.law("products: let weakening")
+                self.pop()
+        return len(self.steps) < count
+
+    def _is_unread(self, let: Extend, reads: frozenset[int]) -> bool:
+        return self.value.kind - 1 not in reads and self.uses.is_pure(let.value)
