@@ -182,6 +182,8 @@ def alive(steps: list[Term], lengths: list[int | None], uses: Uses) -> list[Term
 
     `lengths` says how many variables there are before each step and at the end; None where no context is visible.
     """
+    if not any(lengths[1:]):
+        return steps
     kept: list[Term] = []
     places = _Places(lengths[0] or 0)
     for step, after, live in zip(steps, lengths[1:], _live(steps, lengths, uses), strict=True):

@@ -38,6 +38,7 @@ from compile_ccc.rewrites import (
     Steps,
     applied,
     chosen,
+    from_start,
     iterated,
     kind_after,
     projected,
@@ -82,6 +83,8 @@ class Optimiser:
     def optimised(self, term: Term, kind: Kind, scope: Scope | None = None) -> Term:
         """The term optimised for a domain of this kind; once for all places where the same is known."""
         known = scope if scope is not None and scope.known else None
+        if isinstance(term, Proj) and known is None:
+            return from_start(term, kind)
         memo = self._memo if known is None else known.memo
         if (term, kind) not in memo:
             result = Chain(self, Value(kind, known or Scope())).run(term)
@@ -152,12 +155,14 @@ class Chain:
                 new = tuple(self.optimiser.optimised(f, kind, scope) for f in parts)
                 return step if new == parts else Prod(new, form)
             case Extend(e):
-                return Extend(self.optimiser.optimised(e, kind, scope))
+                new = self.optimiser.optimised(e, kind, scope)
+                return step if new is e else Extend(new)
             case Case(branches):
                 on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
-                return Case(tuple(self.optimiser.optimised(f, on) for f in branches))
-            case Proj(key) if isinstance(key, int) and isinstance(kind, int) and -kind <= key < 0:
-                return Proj(key % kind)
+                new = tuple(self.optimiser.optimised(f, on) for f in branches)
+                return step if new == branches else Case(new)
+            case Proj():
+                return from_start(step, kind)
             case _:
                 return step
 

@@ -67,9 +67,18 @@ def kind_after(step: Term, kind: Kind) -> Kind:
             return None
 
 
+def from_start(proj: Proj, kind: Kind) -> Proj:
+    """A projection whose position counts from the start, if it is that of a variable."""
+    counts = isinstance(proj.key, int) and isinstance(kind, int) and -kind <= proj.key < 0
+    return Proj(proj.key % kind) if counts else proj
+
+
 def is_last(proj: Term, kind: Kind) -> bool:
     """Whether this is the projection to what an `extend` or an application adds, which gives a value of this kind."""
-    place = kind - 1 if isinstance(kind, int) else 1 if kind == PAIR else -1
+    if isinstance(kind, int):
+        place = kind - 1
+    else:
+        place = 1 if kind is not None and kind == PAIR else -1
     return isinstance(proj, Proj) and proj.key in (-1, place)
 
 
@@ -208,7 +217,9 @@ def chosen(chain: Chain, step: Case) -> Steps | None:
             first = (Extend(part),)
         case Prod([*rest, e], form) if injection := _injection(e, count):
             i, part = injection
-            if not is_context(form) and (form != PAIR or isinstance(kind_after(rest[0], chain.before[-1].kind), int | None)):
+            if not is_context(form) and (
+                form != PAIR or isinstance(kind_after(rest[0], chain.before[-1].kind), int | None)
+            ):
                 return None
             first = (Prod((*rest, part), form),)
         case Case(branches):

@@ -87,7 +87,7 @@ def _value(reading: Any, f: Term, x: Any) -> None:
 
 def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
     y, pullback = reading.cases(f, x)
-    g, h = (draw(values_of(type_of(settled(y, y)))) for _ in range(2))
+    g, h = draw(values_of((type_of(settled(y, y)),) * 2))
     doubled = jax.tree.map(lambda leaf: leaf + leaf if _is_real(leaf) else leaf, g)
     cotangent = pullback(g)
     fits = jax.tree.map(_has_type_of, cotangent, settled(x, x), is_leaf=_is_calls)
@@ -99,7 +99,7 @@ def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
 def _dual(reading: Any, f: Term, x: Any, draw: Any) -> None:
     """⟨g, f(x + εt) - f(x - εt)⟩ / 2ε = ⟨pullback g, t⟩"""
     y, pullback = reading.cases(f, x)
-    g, t = draw(values_of(type_of(settled(y, y)))), draw(values_of(type_of(settled(x, x))))
+    g, t = draw(values_of((type_of(settled(y, y)), type_of(settled(x, x)))))  # as one value, so that they differ
     ends = [jax.tree.map(lambda a, b, s=s: _moved(a, b, s), x, unsettled(t, x)) for s in (_STEP, -_STEP)]
     slope = _change(*(evaluate(f, end) for end in ends))
     cotangent = pullback(g)

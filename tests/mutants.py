@@ -1,0 +1,185 @@
+"""How a rule of ours is broken for the length of a test, and the checks that have to notice it.
+
+A check is a function of no argument that gives what fails, in words.  Checks draw few examples, and do not shrink them.
+"""
+
+import __future__
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from types import CodeType, SimpleNamespace
+from typing import Any
+
+import hypothesis
+import jax
+import numpy as np
+
+import combinators as C
+from combinators import evaluate
+from combinators.types import pack
+from compile_ccc import arrow, trace, tracing
+from tangents import delegate, derivatives, report, vjp
+from tangents.check_arrows import check_arrow
+from tangents.check_laws import check_law
+from tangents.check_spaces import check_space
+from tangents.checker import _wide
+from tangents.compare import difference
+from tangents.reading import READINGS
+from tangents.represent import SPACES
+from tangents.rows import ROWS
+from tangents.strategies import Program
+
+# Breaking
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function of a module, or a method, whose text has `new` where it has `old`; `old` occurs once."""
+
+    function: Any
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Pullbacks:
+    """The row of a primitive in the table of pullbacks."""
+
+    name: str
+    row: tuple[Callable[..., Any], ...]
+
+
+@contextmanager
+def broken(change: Code | Pullbacks) -> Iterator[None]:
+    """The packages with this change.  Every reference to a function sees it: what is exchanged is its code."""
+    function = inspect.unwrap(change.function) if isinstance(change, Code) else None
+    kept = function.__code__ if function else ROWS[change.name]
+    forget()
+    try:
+        if function:
+            function.__code__ = _changed(function, change.old, change.new)
+        else:
+            ROWS[change.name] = change.row
+        yield
+    finally:
+        if function:
+            function.__code__ = kept
+        else:
+            ROWS[change.name] = kept
+        forget()
+
+
+def _changed(function: Any, old: str, new: str) -> CodeType:
+    lines, first = inspect.getsourcelines(function)
+    text = textwrap.dedent("".join(lines))
+    assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {function.__qualname__}"
+    text = "\n" * (first - 1) + text.replace(old, new)
+    flags = __future__.annotations.compiler_flag
+    module = compile(text, function.__code__.co_filename, "exec", flags, dont_inherit=True)
+    return next(c for c in module.co_consts if isinstance(c, CodeType) and c.co_name == function.__name__)
+
+
+# These modules are hidden by functions of the same names.
+evaluate_module, represent_module = map(import_module, ("combinators.evaluate", "tangents.represent"))
+
+
+def forget() -> None:
+    """Empties the caches in which programs outlive a change of the rules that made them."""
+    tracing._cache.clear()
+    for cached in (delegate._programs, represent_module._keys, arrow.lower):
+        cached.cache_clear()
+    for compiled in (evaluate_module._apply_checked, evaluate_module._evaluate_checked):
+        compiled.clear_cache()
+    for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback):
+        compiled.clear_cache()
+    jax.jit(evaluate, static_argnums=0).clear_cache()
+
+
+# Checking
+
+type Check = Callable[[], list[str]]
+
+
+@contextmanager
+def unshrunk() -> Iterator[None]:
+    """Failing examples are given as they are found."""
+    settings = lambda **given: hypothesis.settings(**{**given, "phases": [hypothesis.Phase.generate]})
+    kept, report.hypothesis = report.hypothesis, SimpleNamespace(**{**vars(hypothesis), "settings": settings})
+    try:
+        yield
+    finally:
+        report.hypothesis = kept
+
+
+def failures(rows: Any) -> list[str]:
+    return [f"{row}: {row.counterexample}" for row in rows if row.counterexample is not None]
+
+
+def law(name: str, *readings: str, examples: int = 5, seed: int = 0) -> Check:
+    """A law in some readings."""
+    (found,) = (law for law in C.LAWS if str(law) == name)
+    return lambda: failures(check_law(found, [READINGS[reading] for reading in readings], examples, seed))
+
+
+def space(functions: str, examples: int) -> Check:
+    """The laws of a tangent space."""
+    return lambda: failures(check_space(SPACES[functions], examples, 0))
+
+
+def holds(f: Any, *domain: Any, meaning: Callable[..., Any] | None = None, examples: int = 1) -> Check:
+    """What `check` examines of a term, or of a lambda: it means what Python means by it, or by `meaning`."""
+
+    def run() -> list[str]:
+        with jax.enable_x64(True):
+            types = tuple(map(_wide, domain))
+            term = f if isinstance(f, C.terms.Term) else trace(f, *types).term
+            python = None if term is f else lambda x: (meaning or f)(*(x if len(types) != 1 else (x,)))
+            with jax.disable_jit():  # compiling a loop takes longer than running it step by step
+                return failures(check_arrow("", term, pack(types), list(SPACES.values()), examples, 0, python))
+
+    return run
+
+
+def program(body: str) -> Check:
+    """A program over scalars x and y and a vector v, held against its run on NumPy, with lambdas as they are."""
+    source = f"S, V = C.Tensor(), C.Tensor((3,))\ndef program(x, y, v): return {body}"
+    made = Program(source, ())
+    with jax.enable_x64(True):
+        f = made.make()
+    return holds(f, C.Tensor(), C.Tensor(), C.Tensor(3), meaning=made.meaning())
+
+
+def as_jax(f: Any, *arguments: Any) -> Check:
+    """The derivative at points where there is a convention: JAX's own."""
+
+    def run() -> list[str]:
+        (y, pullback), (z, expected) = vjp(f, *arguments), jax.vjp(f, *arguments)
+        found = difference(y, z) or difference(pullback(np.ones_like(y)), expected(np.ones_like(z)))
+        return [found] if found else []
+
+    return run
+
+
+def anew(make: Callable[[Any], Callable[[Any], Any]], *captured: Any) -> Check:
+    """Functions that differ in what they capture, one after the other: each means what it says."""
+
+    def run() -> list[str]:
+        x = np.float32(0.7)
+        pairs = [(tracing.function(make(c), C.Tensor())(x), make(c)(x)) for c in captured]
+        return [str(pair) for pair in pairs if not np.allclose(*pair)]
+
+    return run
+
+
+def environment(f: Callable[[Any], Any], *values: float) -> Check:
+    """The numbers that a function holds, one for each variable, in the order in which it uses them."""
+
+    def run() -> list[str]:
+        got = list(tracing.function(f, C.Tensor()).environment)
+        return [] if got == list(values) else [f"{got} instead of {values}"]
+
+    return run
