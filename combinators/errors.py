@@ -20,12 +20,14 @@ from typing import Any
 import jax
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_SITE = os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__)))
 _NOT_USERS = tuple(
     os.path.join(folder, "")
     for folder in (
         *(os.path.join(_HERE, package) for package in ("combinators", "compile_ccc", "tangents", "diffcurry")),
-        os.path.dirname(os.path.abspath(jax.__file__)),
-        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__))), "jaxlib"),
+        os.path.join(_SITE, "jax"),
+        os.path.join(_SITE, "jaxlib"),
+        os.path.join(_SITE, "hypothesis"),
         os.path.dirname(os.path.abspath(linecache.__file__)),
     )
 )
@@ -177,4 +179,7 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
 
 
 def _running() -> Iterator[tuple[str, int]]:
-    return ((frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None))
+    """The frames of the running stack, but for the constructors that dataclasses write."""
+    for frame, line in traceback.walk_stack(None):
+        if (frame.f_code.co_filename, frame.f_code.co_name) != ("<string>", "__init__"):
+            yield frame.f_code.co_filename, line

@@ -51,6 +51,13 @@ def infer(term: Term, domain: Type) -> Type:
     The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
     part marked in the term where types do not meet.
     """
+    if not isinstance(term, Term):
+        raise ArgumentError(
+            "this is no term",
+            expected="a term, such as C.id >> C.primitive('sin')",
+            got=repr(term),
+            hint="the term of a Python function or an arrow f is compile_ccc.trace(f, domain).term",
+        )
     with whole(term):
         return _infer(term, type_of(domain))
 

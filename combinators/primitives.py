@@ -53,7 +53,7 @@ def primitive(name: str, **params: Any) -> Primitive:
             f"there is no primitive named {name!r}",
             expected=f"one of JAX's {len(_TABLE)} primitives" + (f", such as {', '.join(near)}" if near else ""),
             got=name,
-            hint="names are those that jax.make_jaxpr prints",
+            hint="names are those of jax.extend.core.primitives, as jax.make_jaxpr prints them",
         )
     return Primitive(name, tuple(sorted({**_DEFAULTS.get(name, {}), **params}.items())))
 
@@ -94,6 +94,8 @@ def shape(term: Primitive, x: Type) -> Type:
             raise _refusal(term, operand, index)
     try:
         return _shape(term, tuple((t, t.weak) for t in types), bool(jax.config.jax_enable_x64))
+    except DiffcurryError:
+        raise
     except (TypeError, ValueError, AssertionError, IndexError, KeyError, NotImplementedError) as error:
         reason = str(error).strip().splitlines() or [error.__class__.__name__]
         raise CompositionError(

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 import jax
 import jax.core
+import numpy as np
 import wadler_lindig as wl
 
 from combinators.context import Context
@@ -37,7 +38,9 @@ _NEIGHBOURS = 3  # steps shown before and after a marked one
 
 
 def show(term: Term, width: int = 100) -> str:
-    """The text of `term`, in lines of at most `width` characters where that is possible."""
+    """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
+    if not isinstance(term, Term):
+        return repr(term)
     return _pretty(_document(term), width)
 
 
@@ -141,9 +144,9 @@ class _Typed(str):
 
 def _scalar(leaf: Any) -> Any:
     """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
-    return (
-        leaf if isinstance(leaf, bool | int | float | complex | str) else _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
-    )
+    if isinstance(leaf, jax.Array | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
+        return _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
+    return leaf
 
 
 def _param(param: Any) -> str:

@@ -12,6 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, dataclass_transform
 
+import jax
+import numpy as np
+
 from combinators.errors import ArgumentError
 from combinators.identity import Interned
 from combinators.types import LEAF, Type, children
@@ -101,6 +104,9 @@ class Const(Term):
 
     value: Any
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", jax.tree.map(_kept, self.value))
+
 
 @_term
 class Primitive(Term):
@@ -147,6 +153,11 @@ class Scan(Term):
 @_term
 class Map(Term):
     """map : (τ ⇝ σ, [τ]) ⇝ [σ]"""
+
+
+def _kept(leaf: Any) -> Any:
+    """A constant as it is now: an array of NumPy may change later, and equal terms are one object."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def compose(*steps: Term) -> Term:
@@ -226,5 +237,5 @@ def _only_terms(combinator: str, parts: tuple[Any, ...]) -> None:
                 f"argument {index} of {combinator} is not a term",
                 expected="a term, such as C.id, C.proj(0) or C.primitive('sin')",
                 got=f"{part!r} of type {type(part).__name__}",
-                hint="a Python function becomes an arrow by compile_ccc.ccc(f), a value by C.const(v)",
+                hint="a function or arrow f becomes one by compile_ccc.trace(f, domain).term, a value by C.const(v)",
             )

@@ -8,6 +8,7 @@ whose code is known is the closure itself with types in place of its environment
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +35,20 @@ class Tensor:
     weak: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(map(int, self.shape))
+        try:
+            shape = (self.shape,) if isinstance(self.shape, int) else tuple(map(operator.index, self.shape))
+            dtype = jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
+        except TypeError:
+            shape, dtype = (-1,), None
+        if min(shape, default=0) < 0:
+            raise ArgumentError(
+                "this is no tensor type",
+                expected="a shape of sizes from 0 on, and a dtype",
+                got=f"Tensor({self.shape!r}, {self.dtype!r})",
+                hint="for example Tensor((2, 3)), Tensor(3, 'int32'), Tensor(()) for a real number",
+            )
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "dtype", jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True))
+        object.__setattr__(self, "dtype", dtype)
 
     def __repr__(self) -> str:
         return f"{_short(self.dtype)}[{','.join(map(str, self.shape))}]"
@@ -110,7 +122,7 @@ def _leaf_type(leaf: Any) -> Tensor | Function:
     try:
         aval = jax.typeof(leaf)
         return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
-    except (TypeError, AttributeError):
+    except (TypeError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",

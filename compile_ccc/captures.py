@@ -3,17 +3,15 @@
 Python floats and inexact arrays (JAX's, tracers and NumPy's) and function values that are reached from the cells,
 defaults and global names of a function, through containers, partial applications and captured functions, are its
 *environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one program.
-`const(v)` exempts a value.  Of the module's other functions that a function calls by name, everything is code.
+`const(v)` exempts a value.  What the module's other functions reach, and what objects hold in attributes, is code too.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import types
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, assert_never
 
 import jax
@@ -24,6 +22,7 @@ from combinators.identity import key_of
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
 from combinators.values import Closure
+from compile_ccc.code import CodeKey, assigned, global_names, is_empty
 
 
 @dataclass
@@ -66,7 +65,14 @@ class _Make:
     parts: list[tuple[Any, _Plan]]
 
 
-type _Plan = _Keep | _Slot | _Make
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """An array of NumPy that is code: the program keeps what it holds now."""
+
+    array: np.ndarray
+
+
+type _Plan = _Keep | _Slot | _Make | _Copy
 type _Read = tuple[Hashable, _Plan]
 
 
@@ -77,6 +83,7 @@ class _Reader:
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
+        self.code = CodeKey(self.kept)
         self.variables: dict[Hashable, _Read] = {}  # by cell, or by module and name
         self.seen: dict[int, tuple[int, _Plan]] = {}  # what has parts, by identity: its number and its plan
 
@@ -85,24 +92,29 @@ class _Reader:
             self.names.append(name)
             self.values.append(value)
             return ("environment", len(self.values)), _Slot(len(self.values) - 1)
-        if isinstance(value, types.NoneType | bool | int | str | bytes | np.ndarray | np.generic | Const):
+        if isinstance(value, types.NoneType | bool | int | str | bytes | np.generic | Const):
             return ("code", key_of(value)), _Keep(value)
+        if isinstance(value, np.ndarray):
+            return ("code", key_of(value)), _Copy(value)
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.kept.append(value)
         parts = _parts(value)
         if parts is None:
-            return ("object", type(value), id(value)), _Keep(value)
+            return ("object", self.code.of(value)), _Keep(value)
         made = _Make(value, [])
         self.seen[id(value)] = (len(self.seen), made)
         keys: list[Hashable] = []
+        own_state = assigned(value) if isinstance(value, types.FunctionType) else ()
         for label, variable, part in parts:
-            key, plan = self.variable(variable, part, str(label))
+            state = label in own_state and not _is_environment(part)
+            key, plan = ("state", _Keep(part)) if state else self.variable(variable, part, str(label))
             keys.append((label, key))
             made.parts.append((label, plan))
         if isinstance(value, types.FunctionType):
-            keys.append(_called(value, self.kept))
+            names = [name for name in global_names(value) if not _is_environment(value.__globals__[name])]
+            keys.append(self.code.function(value, names))
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
         return (_code(value), tuple(keys)), self.seen[id(value)][1]
@@ -129,6 +141,8 @@ class _Rebuild:
                 return value
             case _Slot(index):
                 return self.values[index]
+            case _Copy(array):
+                return array.copy()
             case _Make():
                 if id(plan) not in self.made:
                     self.made[id(plan)] = self._make(plan)
@@ -206,10 +220,10 @@ def _parts(value: Any) -> list[tuple[Any, Hashable, Any]] | None:
 def _places(f: types.FunctionType) -> list[tuple[str, Any]]:
     """Where a function holds values: its cells, defaults, and the global names of its environment."""
     return [
-        *(("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not _is_empty(cell)),
+        *(("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not is_empty(cell)),
         *(("default", i) for i in range(len(f.__defaults__ or ()))),
         *(("keyword", name) for name in f.__kwdefaults__ or ()),
-        *(("global", name) for name in _global_names(f.__code__) if _is_environment(f.__globals__.get(name))),
+        *(("global", name) for name in global_names(f) if _is_environment(f.__globals__[name])),
     ]
 
 
@@ -229,33 +243,6 @@ def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Hashable,
             return where, (id(f.__globals__), where), f.__globals__[where]
 
 
-def _called(f: types.FunctionType, kept: list[Any]) -> Hashable:
-    """The key of the global names that are code: numbers and text by value, functions of the module by theirs, ..."""
-    numbers: dict[int, int] = {}
-
-    def key(value: Any, same: dict[str, Any]) -> Hashable:
-        if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | Const):
-            return key_of(value)
-        kept.append(value)
-        if isinstance(value, types.FunctionType) and value.__globals__ is same:
-            return of(value, lambda v: True)
-        return id(value)
-
-    def of(g: types.FunctionType, wanted: Callable[[Any], bool]) -> Hashable:
-        if id(g) in numbers:
-            return numbers[id(g)]
-        numbers[id(g)] = len(numbers)
-        held = [*(c.cell_contents for c in g.__closure__ or () if not _is_empty(c)), *(g.__defaults__ or ())]
-        read = [(name, g.__globals__[name]) for name in _global_names(g.__code__) if name in g.__globals__]
-        return (
-            g.__code__,
-            tuple((name, key(value, g.__globals__)) for name, value in read if wanted(value)),
-            tuple(key(value, g.__globals__) for value in held) if g is not f else (),
-        )
-
-    return of(f, lambda value: not _is_environment(value))
-
-
 def _code(value: Any) -> Hashable:
     match value:
         case types.FunctionType():
@@ -264,17 +251,3 @@ def _code(value: Any) -> Hashable:
             return type(value)
         case _:
             return children(value)[1]
-
-
-@lru_cache(maxsize=16384)
-def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _global_names(const)]
-    return tuple(dict.fromkeys([*own, *inner]))
-
-
-def _is_empty(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is cell
-    except ValueError:
-        return True

@@ -35,6 +35,10 @@ class Trace:
         if isinstance(f.carrier, jax.core.Tracer):
             self._functions[id(f.carrier)] = f
 
+    def forget(self) -> None:
+        """Lets go of the carriers when the trace has ended."""
+        self._functions.clear()
+
     def value(self, constant: Any) -> Any:
         """A constant of a traced program as a value: carriers as the function that they stand for."""
         if not is_carrier(constant):

@@ -36,7 +36,7 @@ from combinators.types import LEAF
 from compile_ccc.liveness import is_context, renumbered, steps_of
 
 if TYPE_CHECKING:
-    from compile_ccc.optimise import Chain, Value
+    from compile_ccc.optimise import Chain
 
 type Steps = tuple[Term, ...]
 type Kind = Any  # of a context its length, of any other value a form, or LEAF; None if it may be either

@@ -16,9 +16,12 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
+import numpy as np
 
 from combinators.context import Context
 from combinators.errors import (
+    ArgumentError,
     ArityError,
     BareFunctionError,
     DiffcurryError,
@@ -65,6 +68,10 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
     dom = pack(tuple(map(argument_type, domain)))
     if isinstance(f, Closure | Opaque) and not active_traces.get():
         return f
+    if not callable(f):
+        raise ArgumentError(
+            "this is no function", expected="a Python function", got=repr(f), hint="function(f, domain)"
+        )
     if not active_traces.get():
         return close(f, dom, len(domain))
     own = active_traces.get()[-1]
@@ -82,7 +89,10 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
 def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
     """The closure of a Python function at the values that it captures now."""
     captured = captures(f)
-    return traced(f, captured, dom, arity).closure(captured.values)
+    values = [
+        jnp.array(v) if isinstance(v, np.ndarray) else v for v in captured.values
+    ]  # a NumPy array may change later
+    return traced(f, captured, dom, arity).closure(values)
 
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
@@ -207,6 +217,7 @@ def _active(own: Trace) -> Generator[Trace]:
         yield own
     finally:
         active_traces.reset(token)
+        own.forget()
 
 
 @contextmanager

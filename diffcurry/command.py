@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="diffcurry", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     laws = commands.add_parser("laws", help="hold every law against every reading")
-    laws.add_argument("--examples", type=int, default=100, help="random instances of each law (100)")
+    laws.add_argument("--examples", type=_positive, default=100, help="random instances of each law (100)")
     laws.add_argument("--seed", type=int, default=0, help="the seed of the examples (0)")
     laws.add_argument("--only", default="", help="only laws whose name or group contains this text")
     laws.add_argument("--page", action="store_true", help="print the page of laws instead")
@@ -32,9 +32,18 @@ def main(arguments: list[str] | None = None) -> int:
     return _laws(options.examples, options.seed, options.only)
 
 
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of examples: at least 1")
+    return int(text)
+
+
 def _laws(examples: int, seed: int, only: str) -> int:
     jax.config.update("jax_disable_most_optimizations", True)  # each example's loops are compiled for one run
     chosen = [law for law in C.LAWS if only in str(law)]
+    if not chosen:
+        print(f"no law has {only!r} in its group or name")
+        return 2
     table = Table("group", "law", *READINGS, title=f"{len(chosen)} laws, {examples} examples each, seed {seed}")
     failures: list[Row] = []
     console = Console()

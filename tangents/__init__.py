@@ -15,11 +15,11 @@ from tangents.represent import SPACES, represent
 from tangents.space import Space
 
 
-def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0) -> Any:
+def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any = None) -> Any:
     """Holds x against its laws; see `tangents.checker.check`."""
     from tangents.checker import check as checked
 
-    return checked(x, *domain, examples=examples, seed=seed)
+    return checked(x, *domain, examples=examples, seed=seed, points=points)
 
 
 __all__ = [

@@ -27,28 +27,37 @@ _STEP = 1e-5  # of central differences in float64: errors of about step² and of
 
 
 def check_arrow(
-    name: str, term: Term, domain: Type, spaces: list[Space], examples: int, seed: int, meaning: Any = None
+    name: str,
+    term: Term,
+    domain: Type,
+    spaces: list[Space],
+    examples: int,
+    seed: int,
+    meaning: Any = None,
+    points: Any = None,
 ) -> list[Row]:
     """Rows for: types, meaning under jit and vmap, linear pullbacks, both tangent spaces alike, central differences.
 
-    `meaning(x)` is an independent meaning, such as the Python function that the term was translated from.
+    `meaning(x)` is an independent meaning, such as the Python function that the term was translated from; `points`
+    draws values of the domain, if not all of them are meant.
     """
+
+    def point(draw: Any) -> Any:
+        return draw(values_of(domain) if points is None else points)
 
     def row(property: str, reading: str, holds: Callable[[Term, Any, Any], None]) -> Row:
         def at(draw: Any) -> None:
-            x = draw(values_of(domain))
-            holds(observed(draw), x, draw)
+            x, seen = point(draw), observer(draw)
+            holds(term if isinstance(seen, Id) else compose(term, seen), x, draw)
 
         return examine(name, property, reading, at, examples, seed)
 
-    def observed(draw: Any) -> Term:
-        """The term with the functions in its result applied to something."""
-        seen = observation(abstract(infer(term, domain)), draw)
-        return term if isinstance(seen, Id) else compose(term, seen)
+    def observer(draw: Any) -> Term:
+        """Applies the functions in a result of the term to something."""
+        return observation(abstract(infer(term, domain)), lambda type: draw(values_of(type)))
 
     def translated(draw: Any) -> None:
-        x = draw(values_of(domain))
-        seen = observation(abstract(infer(term, domain)), draw)
+        x, seen = point(draw), observer(draw)
         left, right = evaluate(compose(term, seen), x), evaluate(seen, meaning(x))
         _same(left, right, "the translation changes the value", term, x)
 

@@ -9,14 +9,15 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
-from combinators.types import is_discrete, type_of
+from combinators.evaluate import apply
+from combinators.types import Function, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import Block, Calls
 from tangents.compare import difference
 from tangents.public import add, inner, zero
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space
-from tangents.strategies import types, values_of
+from tangents.strategies import tensors, types, values_of
 
 _FEW = st.integers(0, 3)
 
@@ -26,7 +27,8 @@ def check_space(space: Space, examples: int, seed: int) -> list[Row]:
 
     def row(property: str, holds: Callable[[Any, Callable[[], Any]], None]) -> Row:
         def at(draw: Any) -> None:
-            x = draw(values_of(draw(types(depth=2))))
+            function = Function(draw(tensors()), draw(tensors()))  # what spaces differ in is there each time
+            x = draw(values_of((draw(types(depth=2)), function)))
             holds(x, lambda: cotangent(space, x, draw))
 
         return examine("tangent space", property, space.name, at, examples, seed)
@@ -46,7 +48,7 @@ def check_space(space: Space, examples: int, seed: int) -> list[Row]:
 
     def bilinear(x: Any, draw: Callable[[], Any]) -> None:
         g, h = draw(), draw()
-        t = jax.tree.map(lambda leaf: leaf, x)
+        t = _tangent(space, x)
         total, parts = float(inner(add(g, h), t)), float(inner(g, t) + inner(h, t))
         _require(bool(np.isclose(total, parts)), f"⟨g + h, t⟩ = {total} and ⟨g, t⟩ + ⟨h, t⟩ = {parts}", x)
         nothing = float(inner(zero(x, space.name), t))
@@ -68,9 +70,17 @@ def cotangent(space: Space, x: Any, draw: Any) -> Any:
             type = type_of(value)
             return zero(value) if is_discrete(type) else draw(values_of(type))
         calls = (draw(values_of(value.type.dom)) for _ in range(draw(_FEW)))
-        return Calls(*(Block(a, cotangent(space, value(a), draw)) for a in calls))
+        return Calls(*(Block(a, cotangent(space, apply(value, a), draw)) for a in calls))
 
     return jax.tree.map(leaf, x, is_leaf=lambda v: isinstance(v, Closure) and space.is_leaf(v))
+
+
+def _tangent(space: Space, x: Any) -> Any:
+    """A value as a tangent of itself; where a cotangent lists calls, that is the function that it applies to them."""
+    is_called = lambda v: isinstance(v, Closure) and space.is_leaf(v)
+    return jax.tree.map(
+        lambda leaf: (lambda a: _tangent(space, apply(leaf, a))) if is_called(leaf) else leaf, x, is_leaf=is_called
+    )
 
 
 def _same(left: Any, right: Any, words: str, x: Any) -> None:

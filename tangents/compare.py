@@ -92,7 +92,7 @@ def _arrays(x: Any, y: Any, tolerance: float | None) -> str | None:
         return None if np.array_equal(a, b) else f"{x} and {y}"
     bound = tolerance or float(jnp.finfo(a.dtype).eps) ** 0.6
     a, b = (v.astype(np.complex128 if jnp.issubdtype(v.dtype, np.complexfloating) else np.float64) for v in (a, b))
-    scale = 1.0 + max(np.max(np.abs(a), initial=0.0), np.max(np.abs(b), initial=0.0))
+    scale = 1.0 + max(np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in (a, b))
     equal = np.allclose(a, b, rtol=0.0, atol=bound * scale, equal_nan=True)
     return None if equal else f"{x} and {y}"
 

@@ -65,7 +65,7 @@ class TestCheckForUsers:
 
     def test_a_lambda(self):
         weight = 1.5
-        twice = lambda x: function(lambda y: weight * jnp.sin(y), R)(x) * 2
+        twice = lambda x: function(lambda y: weight * jnp.sin(y), x)(x) * 2  # of the type of x: checks are in float64
         assert check(twice, R, examples=10).ok
 
     def test_an_arrow_with_a_loop(self):

@@ -1,17 +1,11 @@
-"""How a rule of ours is broken for the length of a test, and the checks that have to notice it.
+"""The checks that have to notice a broken rule: functions of no argument that give what fails, in words.
 
-A check is a function of no argument that gives what fails, in words.  Checks draw few examples, and do not shrink them.
+They draw few examples, and do not shrink them.
 """
 
-import __future__
-
-import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from types import CodeType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
@@ -19,10 +13,9 @@ import jax
 import numpy as np
 
 import combinators as C
-from combinators import evaluate
 from combinators.types import pack
-from compile_ccc import arrow, trace, tracing
-from tangents import delegate, derivatives, report, vjp
+from compile_ccc import function, trace
+from tangents import report, vjp
 from tangents.check_arrows import check_arrow
 from tangents.check_laws import check_law
 from tangents.check_spaces import check_space
@@ -30,76 +23,7 @@ from tangents.checker import _wide
 from tangents.compare import difference
 from tangents.reading import READINGS
 from tangents.represent import SPACES
-from tangents.rows import ROWS
 from tangents.strategies import Program
-
-# Breaking
-
-
-@dataclass(frozen=True)
-class Code:
-    """A function of a module, or a method, whose text has `new` where it has `old`; `old` occurs once."""
-
-    function: Any
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Pullbacks:
-    """The row of a primitive in the table of pullbacks."""
-
-    name: str
-    row: tuple[Callable[..., Any], ...]
-
-
-@contextmanager
-def broken(change: Code | Pullbacks) -> Iterator[None]:
-    """The packages with this change.  Every reference to a function sees it: what is exchanged is its code."""
-    function = inspect.unwrap(change.function) if isinstance(change, Code) else None
-    kept = function.__code__ if function else ROWS[change.name]
-    forget()
-    try:
-        if function:
-            function.__code__ = _changed(function, change.old, change.new)
-        else:
-            ROWS[change.name] = change.row
-        yield
-    finally:
-        if function:
-            function.__code__ = kept
-        else:
-            ROWS[change.name] = kept
-        forget()
-
-
-def _changed(function: Any, old: str, new: str) -> CodeType:
-    lines, first = inspect.getsourcelines(function)
-    text = textwrap.dedent("".join(lines))
-    assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {function.__qualname__}"
-    text = "\n" * (first - 1) + text.replace(old, new)
-    flags = __future__.annotations.compiler_flag
-    module = compile(text, function.__code__.co_filename, "exec", flags, dont_inherit=True)
-    return next(c for c in module.co_consts if isinstance(c, CodeType) and c.co_name == function.__name__)
-
-
-# These modules are hidden by functions of the same names.
-evaluate_module, represent_module = map(import_module, ("combinators.evaluate", "tangents.represent"))
-
-
-def forget() -> None:
-    """Empties the caches in which programs outlive a change of the rules that made them."""
-    tracing._cache.clear()
-    for cached in (delegate._programs, represent_module._keys, arrow.lower):
-        cached.cache_clear()
-    for compiled in (evaluate_module._apply_checked, evaluate_module._evaluate_checked):
-        compiled.clear_cache()
-    for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback):
-        compiled.clear_cache()
-    jax.jit(evaluate, static_argnums=0).clear_cache()
-
-
-# Checking
 
 type Check = Callable[[], list[str]]
 
@@ -169,7 +93,7 @@ def anew(make: Callable[[Any], Callable[[Any], Any]], *captured: Any) -> Check:
 
     def run() -> list[str]:
         x = np.float32(0.7)
-        pairs = [(tracing.function(make(c), C.Tensor())(x), make(c)(x)) for c in captured]
+        pairs = [(function(make(c), C.Tensor())(x), make(c)(x)) for c in captured]
         return [str(pair) for pair in pairs if not np.allclose(*pair)]
 
     return run
@@ -179,7 +103,7 @@ def environment(f: Callable[[Any], Any], *values: float) -> Check:
     """The numbers that a function holds, one for each variable, in the order in which it uses them."""
 
     def run() -> list[str]:
-        got = list(tracing.function(f, C.Tensor()).environment)
+        got = list(function(f, C.Tensor()).environment)
         return [] if got == list(values) else [f"{got} instead of {values}"]
 
     return run

@@ -1,0 +1,133 @@
+"""The checks by name: laws, terms, and programs, each as small as it takes to notice the mutants that name it."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import combinators as C
+from combinators import Context
+from combinators.terms import Fold
+from tests.mutants.checking import anew, as_jax, environment, holds, law, program, space
+
+S, V, M = C.Tensor(), C.Tensor(3), C.Tensor((2, 3))
+SIN, EXP, LOG, ADD, MUL, MAX = map(C.primitive, ("sin", "exp", "log", "add", "mul", "max"))
+p0, p1, p2, p3 = map(C.proj, range(4))
+both = ("environment", "list")
+
+
+def dot(contract, *shapes):
+    return holds(C.primitive("dot_general", dimension_numbers=(contract, ((), ()))), *map(C.Tensor, shapes))
+
+
+def scanned(s, a, b):
+    return lax.scan(lambda s, e: (jnp.sin(s * e[0]) + e[1], s * s * e[1]), s, (a, b))
+
+
+def difference(p, q):
+    return lambda x: x * p - q
+
+
+def shared(p):
+    f = lambda z: z * p
+    return lambda x: f(x) - p
+
+
+STEP = C.prod(p1 >> p0 >> SIN, p1 >> p1) >> MUL  # of a fold that captures: (c, (s, x)) ↦ sin s · x
+
+# The function f z = x · log z is made outside of a case, and applied in one of its branches only.
+LOGARITHM = C.prod(Context(p0)) >> C.curry(C.prod(p1 >> LOG, p0) >> MUL)
+IN_A_BRANCH = C.prod(Context(p0, LOGARITHM, p1)) >> C.case(C.prod(p1, p2 >> EXP) >> C.eval, p2)
+
+CHECKS = {
+    "β": law("exponentials: β", "environment", examples=10),
+    "β in a context": law("exponentials: β in a context", *both, examples=10),
+    "summing results": law("paper 003, figure 4: summing results", "list"),
+    "const absorbs": law("const: const absorbs", *both),
+    "an injection, then a case": law("coproducts: β of 2, alternative 1", "types", "meaning", *both, examples=10),
+    "a case of a pair": law("coproducts: distributivity", "meaning", examples=5),
+    "the environment space": space("environment", 10),
+    "the list space": space("list", 5),
+    "eval": holds(C.eval, C.Function(S, S), S),
+    "arrows in order": holds(C.prod(p1, p0 >> SIN) >> C.prod(p0, p1 >> EXP), S, S),
+    "components": holds(C.prod(p0 >> SIN, p1 >> EXP), S, S),
+    "one part in two places": holds(C.prod(SIN, SIN) >> MUL, S),
+    "lets": holds(
+        C.extend(C.prod(p0, p1) >> MUL) >> C.extend(C.prod(p2, p0) >> MUL) >> C.prod(p3, p1) >> MUL, Context(S, S)
+    ),
+    "the last variable": holds(C.extend(p0 >> SIN) >> C.prod(C.proj(-1), C.proj(-2)) >> MUL, Context(S, S)),
+    "a case of a known tag": holds(
+        C.prod(p0, p1 >> C.inject(1, 2)) >> C.case(MUL, C.prod(p0 >> SIN, p1 >> EXP) >> MUL), (S, S)
+    ),
+    "a case": holds(C.case(MUL, C.prod(p0 >> SIN, p1 >> EXP) >> MUL), S, C.Sum(S, S), examples=6),
+    "a case with a constant branch": holds(C.case(C.const(0.5), SIN), C.Sum(S, S), examples=6),
+    "a logarithm in a branch": holds(IN_A_BRANCH, Context(S, C.Sum(S, S)), examples=6),
+    "a fold from the last": holds(C.prod(C.curry(STEP), p0, p1) >> Fold(reverse=True), S, V),
+    "a fold": program("C.fold(function(lambda s, e: jnp.sin(s * y) - e * x, S, S), x, v)"),
+    "a fold from a constant": program("C.fold(function(lambda s, e: jnp.sin(s) * x + e * e, S, S), 0.5, v)"),
+    "a scan": holds(scanned, S, V, V),
+    "a scan from the last": holds(lambda s, v: lax.scan(lambda s, e: (jnp.sin(s * e), s), s, v, reverse=True), S, V),
+    "a scan that captures": holds(lambda x, y, v: lax.scan(lambda s, e: (s * x - e * y, s), 0.5, v)[0], S, S, V),
+    "a map": program("jnp.sum(C.map(function(lambda e: jnp.sin(e) * y - x, S), v))"),
+    "a function applied twice": program("(lambda f: f(x) * f(f(y)))(function(lambda z: jnp.sin(z) * x - y, S))"),
+    "a function applied to a constant": program("(lambda f: f(0.7) * x)(function(lambda z: jnp.sin(z) * y, S))"),
+    "a function applied in a fold": program(
+        "(lambda f: C.fold(function(lambda s, e: jnp.sin(s) + f(e), S, S), y, v))(function(lambda z: jnp.sum(jnp.sin(z * v)) * x, S))"
+    ),
+    "a function of a function, in a fold": program(
+        "(lambda f: (lambda g: C.fold(function(lambda s, e: jnp.sin(s) + g(e), S, S), y, v))("
+        "function(lambda z: f(z) * y, S)))(function(lambda z: jnp.sum(jnp.sin(z * v)) * x, S))"
+    ),
+    "a function of two arguments": program("function(lambda a, b: a - b * b, S, S)(x, y)"),
+    "two captures": program("function(lambda z: z * jnp.sin(y) - x, S)(1.5)"),
+    "two captures, the later one first": program(
+        "function(lambda a: function(lambda b: jnp.sin(a * b) - x, S)(1.5), S)(y)"
+    ),
+    "a capture that is the result": program("function(lambda z: x, S)(y) * y"),
+    "variables after an abstraction": program("(lambda f: (lambda z: f(z) * z - x)(x * y))(function(lambda z: z, S))"),
+    "functions made under vmap": program("jnp.sum(jax.vmap(lambda e: function(lambda z: z * e - x, S)(y))(v))"),
+    "a function applied under vmap": program(
+        "jnp.sum(jax.vmap(lambda e: function(lambda a, b: jnp.sin(a) - b * b, S, S)(e, e * x))(v))"
+    ),
+    "a function applied under vmap to what is not batched": program(
+        "jnp.sum(jax.vmap(lambda e: function(lambda a, b: jnp.sin(a) - b * b, S, S)(e, x))(v))"
+    ),
+    "functions that capture other strings": anew(lambda k: lambda x: x + len(k), "ab", "abc"),
+    "functions with other defaults": anew(lambda k: lambda x, k=k: x * k, 2.0, 3.0),
+    "partial applications": anew(lambda k: functools.partial(lambda k, x: k * x, k), 2.0, 3.0),
+    "functions of two numbers": anew(lambda k: lambda x: (x - k[0]) * k[1], (2.0, 3.0)),
+    "two variables of one value": environment(difference(2.0, 2.0), 2.0, 2.0),
+    "one variable of two functions": environment(shared(2.0), 2.0),
+    "mul": holds(MUL, S, S),
+    "mul, broadcast": holds(MUL, M, C.Tensor((2, 1))),
+    "mul by a number": holds(MUL, M, S),
+    "mul by a constant": holds(C.prod(C.const(2.0), C.id) >> MUL, S),
+    "div": holds(C.primitive("div"), S, S),
+    "sub": holds(C.primitive("sub"), S, S),
+    "pow": holds(C.prod(p0 >> EXP, p1) >> C.primitive("pow"), S, S),
+    "cube": holds(C.primitive("integer_pow", y=3), S),
+    "atan2": holds(C.primitive("atan2"), S, S),
+    "sort": holds(C.primitive("sort", dimension=0, is_stable=True, num_keys=1), V, V),
+    **{name: holds(C.primitive(name), S) for name in ("tanh", "logistic", "exp", "cos")},
+    "sqrt": holds(EXP >> C.primitive("sqrt"), S),
+    "max of equals": holds(C.prod(C.id, C.id) >> MAX, S),
+    "max at a tie": as_jax(lax.max, 1.5, 1.5),
+    "abs at 0": as_jax(lax.abs, 0.0),
+    "reduce_max of equals": holds(
+        C.primitive("broadcast_in_dim", shape=(3,), broadcast_dimensions=()) >> C.primitive("reduce_max", axes=(0,)), S
+    ),
+    "a product of matrices": dot(((1,), (1,)), (2, 3), (4, 3)),
+    "a product from the left": dot(((0,), (0,)), (3, 2), (3, 4)),
+    "a product over two axes": dot(((1, 2), (2, 0)), (2, 3, 3), (3, 5, 3)),
+    "reduce_sum": holds(C.primitive("reduce_sum", axes=(0,)), C.Tensor((3, 3))),
+    "broadcast_in_dim": holds(
+        C.primitive("broadcast_in_dim", shape=(2, 3), broadcast_dimensions=(0, 1)), C.Tensor((2, 1))
+    ),
+    "concatenate": holds(C.primitive("concatenate", dimension=0), V, V),
+    "slice": holds(C.primitive("slice", start_indices=(1,), limit_indices=(6,), strides=(2,)), C.Tensor(7)),
+    "pad": holds(C.primitive("pad", padding_config=((1, 2, 1),)), V, S),
+    "select_n": holds(C.primitive("select_n"), C.Tensor((), bool), V, V),
+    "transpose": holds(C.primitive("transpose", permutation=(1, 2, 0)), C.Tensor((3, 3, 3))),
+    "convert_element_type": as_jax(lambda x: lax.convert_element_type(x, np.float16), np.float32(1.5)),
+}

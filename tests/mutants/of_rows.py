@@ -1,0 +1,123 @@
+"""Mutants of the pullbacks of primitives."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from tangents import delegate, primitives, rows, rows_linear
+from tests.mutants.breaking import Code, Pullbacks
+
+MUTANTS = {
+    # primitives
+    "cotangents of active arguments go to the first places": (
+        "mul by a constant",
+        Code(primitives.primitive, "zip(asked, cotangents, strict=True)", "enumerate(cotangents)"),
+    ),
+    "JAX's rule gets the arguments in another order": (
+        "atan2",
+        Code(delegate._programs, "full[i] = value", "full[-1 - i] = value"),
+    ),
+    "JAX's rule gives the cotangents in another order": (
+        "atan2",
+        Code(delegate.delegated, "*residuals, *cotangents)", "*residuals, *cotangents)[::-1]"),
+    ),
+    "JAX's rule gets the cotangent of the first result for all": (
+        "sort",
+        Code(delegate.delegated, "g.part(i) for", "g.part(0) for"),
+    ),
+    # rows
+    "mul forgets a factor": ("mul", Pullbacks("mul", (rows.ROWS["mul"][0], lambda g, y, a, b, **_: rows.fit(g, b)))),
+    "mul takes its own factor": (
+        "mul",
+        Pullbacks("mul", (lambda g, y, a, b, **_: rows.fit(g * a, a), rows.ROWS["mul"][1])),
+    ),
+    "div has the other sign": (
+        "div",
+        Pullbacks("div", (rows.ROWS["div"][0], lambda g, y, a, b, **_: rows.fit(g * y / b, b))),
+    ),
+    "sub has no sign": ("sub", Pullbacks("sub", rows.ROWS["add"])),
+    "tanh forgets the square": ("tanh", Pullbacks("tanh", (lambda g, y, x, **_: g * (1 - y),))),
+    "logistic forgets a factor": ("logistic", Pullbacks("logistic", (lambda g, y, x, **_: g * y,))),
+    "exp takes the argument": ("exp", Pullbacks("exp", (lambda g, y, x, **_: g * x,))),
+    "cos has no sign": ("cos", Pullbacks("cos", (lambda g, y, x, **_: g * lax.sin(x),))),
+    "sqrt forgets the half": ("sqrt", Pullbacks("sqrt", (lambda g, y, x, **_: g / y,))),
+    "pow keeps the exponent": ("pow", Code(rows._power_base, "lax.sub(b, _number(1, b))", "b")),
+    "integer_pow keeps the exponent": ("cube", Code(rows._integer_power, "y - 1", "y")),
+    "max counts ties twice": ("max of equals", Code(rows._balanced, "twos, ones)", "ones, ones)")),
+    "max gives ties to the first": (
+        "max at a tie",
+        Pullbacks(
+            "max",
+            (lambda g, y, a, b, **_: jnp.where(a >= b, g, 0.0), lambda g, y, a, b, **_: jnp.where(a >= b, 0.0, g)),
+        ),
+    ),
+    "abs goes down at 0": ("abs at 0", Pullbacks("abs", (lambda g, y, x, **_: jnp.where(x > 0, g, -g),))),
+    "reduce_max counts ties more than once": (
+        "reduce_max of equals",
+        Code(rows._extremum, "lax.div(g, lax.reduce_sum(here, axes))", "g"),
+    ),
+    "broadcast axes are not summed": ("mul, broadcast", Code(rows.fit, "if g.shape == shape:", "if shape:")),
+    "a broadcast number is not summed": (
+        "mul by a number",
+        Code(
+            rows.fit,
+            "if not shape:\n        return lax.reduce_sum(g, tuple(range(g.ndim)))",
+            "if not shape:\n        return g",
+        ),
+    ),
+    "a broadcast number gets the first": (
+        "mul by a number",
+        Code(rows.fit, "lax.reduce_sum(g, tuple(range(g.ndim)))", "lax.reshape(g, (g.size,))[0]"),
+    ),
+    # rows of linear primitives
+    "dot_general leaves the axes as they come": (
+        "a product from the left",
+        Code(rows_linear._dot_general, "in np.argsort(axes)", "in range(len(axes))"),
+    ),
+    "dot_general orders the axes the other way": (
+        "a product over two axes",
+        Code(rows_linear._dot_general, "np.argsort(axes)", "axes"),
+    ),
+    "dot_general takes contracted axes as listed": (
+        "a product over two axes",
+        Code(rows_linear._dot_general, "key=lambda k: contract[other_i][k]", "key=lambda k: k"),
+    ),
+    "dot_general contracts its own kept axes": (
+        "a product of matrices",
+        Code(rows_linear._dot_general, "(g_other, tuple(kept[other_i]))", "(g_other, tuple(contract[other_i]))"),
+    ),
+    "reduce_sum broadcasts along the other axes": (
+        "reduce_sum",
+        Code(rows_linear._reduce_sum, "if i not in axes", "if i in axes"),
+    ),
+    "broadcast_in_dim sums the added axes only": (
+        "broadcast_in_dim",
+        Code(rows_linear._broadcast_in_dim, "widened | added", "added"),
+    ),
+    "concatenate starts at the next": (
+        "concatenate",
+        Code(rows_linear._concatenate, "operands[:i]", "operands[: 1 - i]"),
+    ),
+    "slice forgets the strides": (
+        "slice",
+        Code(rows_linear._slice, "(start, size - covered, stride - 1)", "(start, size - start - n, 0)"),
+    ),
+    "slice starts at 0": ("slice", Code(rows_linear._slice, "(start, size - covered,", "(0, size - covered + start,")),
+    "pad forgets what is inside": ("pad", Code(rows_linear._pad_operand, "interior + 1 for", "1 for")),
+    "pad gives its value all": (
+        "pad",
+        Code(
+            rows_linear._pad_value,
+            "lax.sub(lax.reduce_sum(g, every), lax.reduce_sum(inside, every))",
+            "lax.reduce_sum(g, every)",
+        ),
+    ),
+    "select_n swaps the cases": ("select_n", Code(rows_linear._select, "k == i - 1", "k != i - 1")),
+    "transpose is not turned back": (
+        "transpose",
+        Code(rows_linear._transpose, "np.argsort(permutation)", "permutation"),
+    ),
+    "convert_element_type keeps the dtype of the result": (
+        "convert_element_type",
+        Code(rows_linear._convert, "lax.convert_element_type(g, jnp.result_type(x))", "g"),
+    ),
+}

@@ -1,0 +1,85 @@
+"""Mutants of the two tangent spaces for functions, and of cotangents."""
+
+from tangents import environment, listing, public, sparse
+from tangents.calls import Calls
+from tests.mutants.breaking import Code
+
+ZERO = "__import__('tangents').sparse.ZERO"  # where a module does not know it
+
+MUTANTS = {
+    # the environment tangent
+    "eval drops the cotangent of what was captured": (
+        "β",
+        Code(environment.eval, "pair(env, gx)", f"pair({ZERO}, gx)"),
+    ),
+    "eval drops the cotangent of the argument": (
+        "β in a context",
+        Code(environment.eval, "pair(env, gx)", f"pair(env, {ZERO})"),
+    ),
+    "eval swaps the cotangents": ("β", Code(environment.eval, "pair(env, gx)", "pair(gx, env)")),
+    "curry gives zero": ("β", Code(environment.curry, "lambda env: env", f"lambda env: {ZERO}")),
+    # the list tangent
+    "a sum of calls keeps the last": ("summing results", Code(Calls.__add__, "*self.blocks, *other", "*other")),
+    "eval records the result for the argument": (
+        "a function applied twice",
+        Code(listing.eval, "Block(release(x)", "Block(release(y)"),
+    ),
+    "eval records no call": ("a function applied twice", Code(listing.eval, "Calls(call)", "Calls()")),
+    "eval loses the cotangent of the argument": (
+        "a function applied twice",
+        Code(listing.eval, "pair(Calls(call), split(pb(g), closure.environment)[1])", "pair(Calls(call), ZERO)"),
+    ),
+    "a call at a constant is not recorded": (
+        "a function applied to a constant",
+        Code(listing.eval, "y = activate(y, is_function)", "pass"),
+    ),
+    "curry forgets a block": (
+        "a function applied twice",
+        Code(listing.curry, "in calls.blocks", "in calls.blocks[:1]"),
+    ),
+    "curry takes the first row only": (
+        "a map",
+        Code(
+            listing._sum_over,
+            "(rows.argument, rows.cotangent, rows.valid)",
+            "jax.tree.map(lambda rows: rows[:1], (rows.argument, rows.cotangent, rows.valid))",
+        ),
+    ),
+    "curry takes the last row only": ("a map", Code(listing._sum_over, "plus(old, parts[i])", "parts[i]")),
+    "curry runs again at the cotangent": (
+        "a function applied twice",
+        Code(listing.curry, "again(s: Any, gr: Any,", "again(gr: Any, s: Any,"),
+    ),
+    "curry holds what was captured instead of the argument": (
+        "a function applied twice",
+        Code(listing.curry, "(t, hold(s, is_function))", "(hold(t, is_function), s)"),
+    ),
+    "curry gives the cotangent of the argument": (
+        "a function applied twice",
+        Code(listing.curry, "t)[0], made)", "t)[1], made)"),
+    ),
+    "curry uses calls that were not made": (
+        "a logarithm in a branch",
+        Code(
+            listing.curry,
+            "masked(split(pb(symbolic(gr, r, is_function)), t)[0], made)",
+            "split(pb(symbolic(gr, r, is_function)), t)[0]",
+        ),
+    ),
+    "calls made again for a row are not stacked": (
+        "a function of a function, in a fold",
+        Code(listing._sum_over, "i: g.stacked()", "i: g"),
+    ),
+    "calls in a loop are not stacked": ("a function applied in a fold", Code(Calls.stacked, "b.axes + 1", "b.axes")),
+    # sparse cotangents
+    "plus forgets one of two": ("lets", Code(sparse.plus, "plus(large[key], part) if key in large else part", "part")),
+    "plus gives the smaller": ("lets", Code(sparse.plus, "return large", "return small")),
+    "plus of arrays gives the first": ("one part in two places", Code(sparse.plus, "lax.add(g, h)", "g")),
+    "split takes the last but one": ("lets", Code(sparse.split, "g.pop(len(ctx), ZERO)", "g.pop(len(ctx) - 1, ZERO)")),
+    # spaces
+    "add gives the first": ("the environment space", Code(public.add, "else a + b for", "else a for")),
+    "inner counts the first call only": (
+        "the list space",
+        Code(public._inner_leaf, "cotangent in g)", "cotangent in list(g)[:1])"),
+    ),
+}

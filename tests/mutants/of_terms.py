@@ -1,0 +1,140 @@
+"""Mutants of what a term means: its representation, its type, its value; combinators, coproducts and loops."""
+
+from importlib import import_module
+
+from combinators import sums
+from tangents import choice, loops, residuals
+from tests.mutants.breaking import Code
+
+# Functions of the same names hide these modules.
+evaluate, infer = map(import_module, ("combinators.evaluate", "combinators.infer"))
+represent = import_module("tangents.represent")
+
+MUTANTS = {
+    # the representation of terms
+    "a chain is pulled back from its start": (
+        "arrows in order",
+        Code(represent._composed, "reversed(pullbacks)", "pullbacks"),
+    ),
+    "a product forgets its last component": (
+        "components",
+        Code(represent._product, "in made.values() if", "in list(made.values())[:-1] if"),
+    ),
+    "a product swaps its components": (
+        "components",
+        Code(represent._keys, "num_leaves)))[0]", "num_leaves)))[0][::-1]"),
+    ),
+    "a part counts once for its two places": (
+        "one part in two places",
+        Code(represent._product, "reduce(plus, map(g.part, places))", "g.part(places[0])"),
+    ),
+    "proj puts the cotangent one place on": (
+        "components",
+        Code(represent._key, "key % len(product)", "(key + 1) % len(product)"),
+    ),
+    "proj does not count from the end": ("the last variable", Code(represent._key, "key % len(product)", "key")),
+    "extend forgets the context": ("lets", Code(represent._let, "plus(ctx, pb(g))", "pb(g)")),
+    "extend forgets the value": ("lets", Code(represent._let, "plus(ctx, pb(g))", "ctx")),
+    "const is active": (
+        "const absorbs",
+        Code(represent.rep, "hold(value, space.is_leaf), nothing", "value, lambda g: g"),
+    ),
+    # coproducts
+    "inject takes the alternative before": (
+        "an injection, then a case",
+        Code(choice.injection, "g.part(term.index)", "g.part(term.index - 1)"),
+    ),
+    "the pullback of another branch": (
+        "a case of a known tag",
+        Code(
+            choice.choice,
+            "def pullback",
+            "_, pb = rep(term.branches[0], branch_domain(rest, s.alternatives[s.tag]))\n\n    def pullback",
+        ),
+    ),
+    "a case loses the environment": ("a case of a known tag", Code(choice.choice, "_whole(g_rest,", "_whole(ZERO,")),
+    "a case gives to the first alternative": (
+        "a case of a known tag",
+        Code(choice.choice, "_alternative(s.tag, g_part)", "_alternative(0, g_part)"),
+    ),
+    "the pullback of the first branch for all": (
+        "a case",
+        Code(choice._switch, "branches[i].residuals.pull(kept[i]", "branches[0].residuals.pull(kept[0]"),
+    ),
+    "a traced case loses the environment": (
+        "a case",
+        Code(choice._switch, "g_rest[n] if n in g_rest else _zeros(c)", "_zeros(c)"),
+    ),
+    "a traced case swaps the alternatives": ("a case", Code(choice._switch, "g_sum[i] =", "g_sum[1 - i] =")),
+    "a constant branch holds the result": (
+        "a case with a constant branch",
+        Code(choice._switch, "map(all,", "map(any,"),
+    ),
+    "a traced case keeps the calls of all branches": (
+        "a logarithm in a branch",
+        Code(choice._switch, "_when(which == place, calls)", "calls"),
+    ),
+    # loops
+    "a fold is pulled back from its start": ("a fold", Code(loops.loop, "not term.reverse", "term.reverse")),
+    "a fold forgets to sum up for what it captures": ("a fold", Code(loops.loop, "plus(total[i], g_f[i])", "g_f[i]")),
+    "a fold is pulled back at the state after the step": (
+        "a fold",
+        Code(loops.loop, "pb = step(s, x, s_marks)", "pb = step(s, x, s_marks); pb = step(after, x, s_marks)[1]"),
+    ),
+    "a fold drops the cotangent of its elements": (
+        "a fold",
+        Code(loops.loop, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
+    ),
+    "a fold drops the cotangent of its start": ("a fold", Code(loops.loop, "placed(g_s, state, leaf)", "ZERO")),
+    "a fold runs from the first element always": (
+        "a fold from the last",
+        Code(loops.loop, "term.length, term.reverse)", "term.length)"),
+    ),
+    "a fold takes its state for constant": (
+        "a fold from a constant",
+        Code(loops._stable_marks, "tuple(h and now for", "tuple(h for"),
+    ),
+    "a scan drops the cotangents of its outputs": (
+        "a scan",
+        Code(loops.loop, "filled(g_outputs, outputs, leaf)", "filled(ZERO, outputs, leaf)"),
+    ),
+    "a map takes the first row for the sum": ("a map", Code(loops.mapping, "jnp.sum(c, 0, dtype=c.dtype)", "c[0]")),
+    "a map drops the cotangent of its elements": (
+        "a map",
+        Code(loops.mapping, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
+    ),
+    "what a loop keeps is permuted": ("a scan", Code(residuals.Residuals._source, "kept[number]", "kept[-1 - number]")),
+    "what a loop has at hand is permuted": (
+        "a scan",
+        Code(residuals.Residuals._source, "inputs[place]", "inputs[-1 - place]"),
+    ),
+    # types and values
+    "the type of another branch": (
+        "an injection, then a case",
+        Code(infer._case, "_infer(branches[index]", "_infer(branches[-1 - index]"),
+    ),
+    "outputs of a scan have the type of one": (
+        "a scan",
+        Code(infer._infer, "return state, Array(_length(term, xs), after[1])", "return state, after[1]"),
+    ),
+    "the value of another branch": (
+        "an injection, then a case",
+        Code(evaluate._case, "evaluate(branches[index]", "evaluate(branches[-1 - index]"),
+    ),
+    "a fold runs forwards": (
+        "a fold from the last",
+        Code(
+            evaluate.evaluate,
+            "jax.lax.scan(step, state, xs, length, reverse)[0]",
+            "jax.lax.scan(step, state, xs, length)[0]",
+        ),
+    ),
+    "an argument comes before what was captured": (
+        "eval",
+        Code(evaluate.apply, "extend(f.environment, x)", "extend(x, f.environment)"),
+    ),
+    "a branch gets the alternative first": (
+        "a case of a pair",
+        Code(sums.branch_domain, "extend(rest, part)", "extend(part, rest)"),
+    ),
+}
