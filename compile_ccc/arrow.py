@@ -21,6 +21,7 @@ from combinators.values import Closure
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.optimise import optimise
 from compile_ccc.tracing import Traced, argument_type, binds, traced
 
 
@@ -181,12 +182,14 @@ def lower(term: Term) -> Callable[..., Any]:
     """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
 
     `lower(term)(*args)` equals `C.evaluate(term, args)`; `jax.jit`, `jax.vmap`, `jax.grad` work over it, and it has the
-    methods of a function that `jax.jit` gives, such as `.lower(*args)`.
+    methods of a function that `jax.jit` gives, such as `.lower(*args)`.  What is compiled is `optimise(term)`; errors
+    show the term as it was given.
     """
+    optimised = optimise(term)
 
     def arrow(*arguments: Any) -> Any:
         infer(term, pack(arguments))
-        return evaluate(term, pack(arguments))
+        return evaluate(optimised, pack(arguments))
 
     return jax.jit(arrow)
 

@@ -14,6 +14,8 @@ from typing import Any
 import jax.extend.core as jex
 
 from combinators.context import Context
+from combinators.errors import DiffcurryError
+from combinators.infer import component
 from combinators.terms import (
     Case,
     Compose,
@@ -128,6 +130,28 @@ def _is_silent(term: Primitive) -> bool:
     return not named and not any(program.effects for program in jex.jaxprs_in_params(dict(term.params)))
 
 
+@lru_cache(maxsize=65536)
+def place(form: Any, key: Any) -> int | None:
+    """Which component of a product of this form a projection takes."""
+    try:
+        return component(form.unflatten(range(form.num_leaves)), key)
+    except DiffcurryError:
+        return None
+
+
+def rearrangement(last: Term | None, step: Term, uses: Uses) -> Prod | None:
+    """One product for prod(f0, f1, ...) >> prod(proj(i), ...), if that is what these two are, and it is equal."""
+    if not (isinstance(last, Prod) and isinstance(step, Prod)):
+        return None
+    if not all(isinstance(f, Proj | Const) for f in step.parts):
+        return None
+    places: dict[Term, Any] = {f: place(last.form, f.key) for f in step.parts if isinstance(f, Proj)}
+    taken = set(places.values())
+    if None in taken or not all(uses.is_pure(f) for i, f in enumerate(last.parts) if i not in taken):
+        return None
+    return Prod(tuple(last.parts[places[f]] if f in places else f for f in step.parts), step.form)
+
+
 def renumbered(term: Term, move: Callable[[int], int]) -> Term:
     """A term over a context whose variables have moved.  It does not take the context as a whole."""
     known: dict[Term, Term] = {}
@@ -193,7 +217,11 @@ def alive(steps: list[Term], lengths: list[int | None], uses: Uses) -> list[Term
                     kept.append(places.moved(step))
                 places.bind(live is None)
             case Prod(parts) if live is not None:
-                kept.append(prod(Context(*(places.moved(parts[i]) for i in live))))
+                entries = prod(Context(*(places.moved(parts[i]) for i in live)))
+                while kept and (together := rearrangement(kept[-1], entries, uses)):
+                    entries = together
+                    kept.pop()
+                kept.append(entries)
                 places = _Places(0)
                 for i in range(len(parts)):
                     places.bind(i in live)

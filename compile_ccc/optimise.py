@@ -32,7 +32,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from combinators.terms import Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Term, compose
-from compile_ccc.liveness import Uses, alive, is_context, steps_of
+from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
     Kind,
     Steps,
@@ -50,10 +50,13 @@ from compile_ccc.rewrites import (
 def optimise(term: Term) -> Term:
     """A term that is equal by the laws and executes no more scalar operations.  The module's text lists the laws.
 
-    One pass over the term, which visits no more combinators than `C.infer` does, without recursion on the length of
-    chains.  `optimise(optimise(f)) is optimise(f)`.
+    One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains; a
+    term that nests deeper than Python's stack allows stays as it is.  `optimise(optimise(f)) is optimise(f)`.
     """
-    return Optimiser().optimised(term, None)
+    try:
+        return Optimiser().optimised(term, None)
+    except RecursionError:
+        return term
 
 
 @dataclass(eq=False)
@@ -93,7 +96,10 @@ class Optimiser:
 
 
 class Chain:
-    """A chain under construction: `steps` are done, `before` tells of the value before each, and `value` of the last."""
+    """A chain that is being optimised.
+
+    `steps` are done; `before` tells of the value before each of them, and `value` of what the last gives.
+    """
 
     def __init__(self, optimiser: Optimiser, domain: Value):
         self.optimiser, self.uses = optimiser, optimiser.uses
@@ -168,8 +174,8 @@ class Chain:
 
     def _rewritten(self, step: Term) -> Steps | None:
         """The steps to do instead of this one, after taking away those that they replace; None if there are none."""
-        if self._weakened(step):
-            return (step,)
+        if shorter := self._weakened(step):
+            return (shorter,)
         match step:
             case Id():
                 return self.law(f"category: {'right' if self.steps else 'left'} identity")
@@ -189,15 +195,17 @@ class Chain:
             case _:
                 return None
 
-    def _weakened(self, step: Term) -> bool:
-        """Takes the last lets away if `step` reads none of them."""
-        count = len(self.steps)
-        if not isinstance(step, Extend) and isinstance(self.value.kind, int) and isinstance(self.last(), Extend):
-            reads = self.uses.reads(step, self.value.kind)
-            while reads is not None and isinstance(let := self.last(), Extend) and self._is_unread(let, reads):
-                self.law("products: let weakening")
-                self.pop()
-        return len(self.steps) < count
+    def _weakened(self, step: Term) -> Term | None:
+        """Takes the last lets away if `step` reads none of them; gives the step without them, whose own lets move."""
+        n = self.value.kind
+        if isinstance(step, Extend) or not isinstance(n, int) or not isinstance(self.last(), Extend):
+            return None
+        reads = self.uses.reads(step, n)
+        while reads is not None and isinstance(let := self.last(), Extend) and self._is_unread(let, reads):
+            self.law("products: let weakening")
+            self.pop()
+        left = self.value.kind
+        return renumbered(step, lambda i: i if i < left else i - n + left) if left < n else None
 
     def _is_unread(self, let: Extend, reads: frozenset[int]) -> bool:
         return self.value.kind - 1 not in reads and self.uses.is_pure(let.value)

@@ -35,13 +35,15 @@ from combinators.terms import (
     compose,
     prod,
 )
-from combinators.types import Array, Function, Tensor, Type, children
+from combinators.types import Array, Function, Tensor, Type, children, same_type
 from tangents.strategies.choices import choose, flip, number, some
 from tangents.strategies.goals import Goal, has_functions, has_sums, is_real, variables
 from tangents.strategies.numbers import Numbers
 from tangents.strategies.operations import SQUASH, operation
 from tangents.strategies.types import SIZES, some_type
 from tangents.strategies.values import value
+
+ADD, SUB = primitive("add"), primitive("sub")
 
 
 @st.composite
@@ -77,10 +79,12 @@ def _rules(goal: Goal) -> Iterator[Rule]:
     cod, grows = goal.codomain, goal.size > 0
     if goal.variables():
         yield from [_variable] * (2 if grows else 8)
-    if not has_functions(cod):
+    reals = any(is_real(type) for _, type in variables(goal.domain))
+    if isinstance(cod, Tensor | Sum) or not (reals or has_functions(cod)):
         yield _constant
-    if is_real(cod) and any(is_real(type) for _, type in variables(goal.domain)):
+    if is_real(cod) and reals:
         yield from [_resized] * (1 if grows else 3)
+        yield from [_all_reals] * (2 if grows else 8)
     if isinstance(cod, Function):
         yield from [_abstraction, _restricted_abstraction]
     if isinstance(cod, Sum):
@@ -114,7 +118,20 @@ def _constant(draw: st.DrawFn, goal: Goal) -> Term:
 
 def _resized(draw: st.DrawFn, goal: Goal) -> Term:
     """A real variable of whatever shape, summed up and repeated until it fits."""
-    f, type = choose(draw, [(f, type) for f, type in variables(goal.domain) if is_real(type)])
+    return _fitted(goal, *choose(draw, [(f, type) for f, type in variables(goal.domain) if is_real(type)]))
+
+
+def _all_reals(draw: st.DrawFn, goal: Goal) -> Term:
+    """What depends on every real variable, up to three of them, and on each in a way that depends on the others."""
+    held = [(f, type) for f, type in variables(goal.domain) if is_real(type) and f is not Proj(-1)]
+    first = number(draw, len(held) - 1)
+    result, *others = [_fitted(goal, *held[(first + i) % len(held)]) for i in range(min(3, len(held)))]
+    for f in others:
+        result = compose(prod(result, f), choose(draw, (ADD, SUB)), SQUASH)
+    return result
+
+
+def _fitted(goal: Goal, f: Term, type: Tensor) -> Term:
     total = primitive("reduce_sum", axes=tuple(range(len(type.shape))))
     repeated = primitive("broadcast_in_dim", shape=goal.codomain.shape, broadcast_dimensions=())
     return compose(f, *[total] * bool(type.shape), SQUASH, *[repeated] * bool(goal.codomain.shape))
@@ -235,8 +252,12 @@ def _elements(draw: st.DrawFn, count: int | None = None) -> tuple[Type, Type, in
 
 
 def _all(draw: st.DrawFn, goal: Goal, *codomains: Type) -> tuple[Term, ...]:
-    """Arrows to each codomain, which share the size."""
-    return tuple(draw(arrows(goal.to(type, 1 / len(codomains)))) for type in codomains)
+    """Arrows to each codomain, which share the size; now and then one arrow stands in two places."""
+    made: list[Term] = []
+    for i, type in enumerate(codomains):
+        repeats = i > 0 and same_type(type, codomains[i - 1]) and number(draw, 5) == 5
+        made.append(made[-1] if repeats else draw(arrows(goal.to(type, 1 / len(codomains)))))
+    return tuple(made)
 
 
 def _related(draw: st.DrawFn, goal: Goal) -> Type:

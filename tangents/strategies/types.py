@@ -13,7 +13,7 @@ from tangents.strategies.choices import choose, some
 
 SIZES = (3, 2, 1)
 SHAPES = ((), (), (), (3,), (3,), (2,), (1,), (2, 3), (3, 2), (2, 2), (1, 3), (3, 1), (0,), (0, 2))
-_DTYPES = (float, float, float, float, int, bool)
+_DTYPES = (*[float] * 8, int, bool)
 
 
 class Pair(NamedTuple):

@@ -73,7 +73,8 @@ CHECKS = {
     "a function applied twice": program("(lambda f: f(x) * f(f(y)))(function(lambda z: jnp.sin(z) * x - y, S))"),
     "a function applied to a constant": program("(lambda f: f(0.7) * x)(function(lambda z: jnp.sin(z) * y, S))"),
     "a function applied in a fold": program(
-        "(lambda f: C.fold(function(lambda s, e: jnp.sin(s) + f(e), S, S), y, v))(function(lambda z: jnp.sum(jnp.sin(z * v)) * x, S))"
+        "(lambda f: C.fold(function(lambda s, e: jnp.sin(s) + f(e), S, S), y, v))"
+        "(function(lambda z: jnp.sum(jnp.sin(z * v)) * x, S))"
     ),
     "a function of a function, in a fold": program(
         "(lambda f: (lambda g: C.fold(function(lambda s, e: jnp.sin(s) + g(e), S, S), y, v))("
