@@ -215,7 +215,7 @@ def loss_in_python(loss, f, rest):
 def names_of(f, parameters):
     """The number of the parameter that each leaf of f's environment is."""
     leaves = jax.tree.leaves(parameters)
-    return [next(i for i, p in enumerate(leaves) if p is leaf) for leaf in jax.tree.leaves(f.environment)]
+    return [next(i for i, p in enumerate(leaves) if np.array_equal(p, leaf)) for leaf in jax.tree.leaves(f.environment)]
 
 
 def test_the_closure_of_cotangents_is_a_tree_like_the_function():

@@ -86,7 +86,7 @@ MUTANTS = {
     ),
     "the key does not tell what is code": (
         "functions that capture other strings",
-        Code(captures._Reader.read, "key_of(value)", "type(value)"),
+        Code(captures._Reader.read, "key_of(value)), _Keep", "type(value)), _Keep"),
     ),
     "the cache does not ask for the key": (
         "functions that capture other strings",
