@@ -69,7 +69,10 @@ class FunctionValue(Opaque):
     def __repr__(self) -> str:
         return f"λ : {self.type}"
 
-    __bool__ = __len__ = __eq__ = __ne__ = Opaque.no_array  # which function it is, is not known while tracing
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.no_array()  # JAX's caches compare a function with itself
+
+    __bool__ = __len__ = __ne__ = Opaque.no_array  # which function it is, is not known while tracing
     __hash__ = Opaque.__hash__
 
 

@@ -47,6 +47,18 @@ def test_three_branches_of_which_two_give_one_alternative(functions):
     assert [float(g) for g in pullback(1.0).alternatives] == pytest.approx([0.0, np.cos(1.0), 0.0])
 
 
+def test_a_function_value_that_two_loops_of_jax_run(functions):
+    """JAX's cache of traced loops compares their functions, and comparing a function value was an error."""
+
+    def f(x):
+        step = function(lambda s, e: (jnp.sin(s * e), s), S, S)
+        return lax.scan(step, x, v)[0] + lax.scan(step, 2.0 * x, v)[0]
+
+    step = lambda s, e: (jnp.sin(s * e), s)
+    expected = jax.value_and_grad(lambda x: lax.scan(step, x, v)[0] + lax.scan(step, 2.0 * x, v)[0])(0.7)
+    np.testing.assert_allclose(value_and_grad(f, functions=functions)(0.7), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("loop", ["fold", "map"])
 def test_a_loop_without_jit(loop, functions):
     """The residuals of a loop's last step were taken for those of each step."""
