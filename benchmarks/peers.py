@@ -1,0 +1,52 @@
+"""The two that are compared, and how each is made to trace a program anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import jax
+
+import tangents
+from benchmarks.problem import Problem
+from compile_ccc.tracing import _cache  # pyright: ignore[reportPrivateUsage]
+from tangents.derivatives import _value_and_gradients  # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A way to differentiate: its name, a function like `jax.value_and_grad`, and what makes it forget programs."""
+
+    name: str
+    value_and_grad: Callable[..., Any]
+    forget: Callable[[], None]
+
+    def compiled(self, problem: Problem) -> Any:
+        """The jitted value and gradient of a loss that nobody has seen before."""
+        self.forget()
+        return jax.jit(self.value_and_grad(fresh(problem.loss)))
+
+    def trace(self, problem: Problem) -> Any:
+        """The program of the value and gradient, traced anew, as a stage of JAX's: it has `.jaxpr` and `.lower()`."""
+        return self.compiled(problem).trace(*problem.arguments)
+
+
+def fresh(f: Any) -> Any:
+    """The same function as another object, which JAX's caches therefore do not know."""
+    return FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+
+
+_compiled: Any = _value_and_gradients  # JAX's annotation of a jitted function does not mention `clear_cache`
+
+
+def _forget() -> None:
+    """Drops our whole programs, as `fresh` does JAX's; what is known of single primitives stays, as it does there."""
+    _cache.clear()
+    _compiled.clear_cache()
+
+
+OURS = Peer("diffcurry", tangents.value_and_grad, _forget)
+JAX = Peer("jax", jax.value_and_grad, lambda: None)
+PEERS = {peer.name: peer for peer in (OURS, JAX)}
