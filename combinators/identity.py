@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import fields
 from functools import cache
+from types import FunctionType
 from typing import Any
 from weakref import WeakValueDictionary
 
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.extend.linear_util as linear_util
 import jax.numpy as jnp
 import numpy as np
+
+from combinators import rules
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
@@ -50,6 +54,8 @@ def key_of(value: Any) -> Hashable:
             return _array_key(value)
         case jex.Jaxpr():
             return ("program", _program_key(value), tuple(map(key_of, value.consts)))
+        case FunctionType() | linear_util.WrappedFun():
+            return ("function", rules.function_key(value))
         case tuple() | list():
             return (type(value), tuple(map(key_of, value)))
         case dict():

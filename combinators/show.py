@@ -70,7 +70,7 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
         case Const(value):
             return wl.TextDoc(f"const({_value(value)})")
         case Primitive(name, params):
-            shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param not in _DEFAULT_PARAMS)
+            shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param is not None)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
         case Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
@@ -84,9 +84,6 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc("map")
         case _:
             assert_never(term)  # type: ignore[arg-type]
-
-
-_DEFAULT_PARAMS: tuple[Any, ...] = (None,)
 
 
 def _marked(term: Term, path: tuple[int, ...]) -> Any:

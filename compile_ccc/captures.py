@@ -19,10 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.identity import key_of
+from combinators.rules import global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
 from combinators.values import Closure
-from compile_ccc.code import CodeKey, assigned, global_names, is_empty
+from compile_ccc.code import CodeKey, assigned
 
 
 @dataclass

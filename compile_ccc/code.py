@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from combinators.identity import Interned, key_of
+from combinators.rules import global_names, is_empty
 
 _LARGE = (
     4096  # elements from which on an array of NumPy counts by identity: reading it at each call would cost too much
@@ -69,22 +70,9 @@ class CodeKey:
                 return tuple((name, self.of(v, module)) for name, v in attributes.items())
 
 
-def global_names(f: types.FunctionType) -> list[str]:
-    """The global names that a function reads, itself or in functions inside it, and that are bound."""
-    return [name for name in _loaded(f.__code__) if name in f.__globals__]
-
-
 def assigned(f: types.FunctionType) -> frozenset[str]:
     """The captured variables that a function assigns itself: its own state, such as a counter, and no code."""
     return _stored(f.__code__)
-
-
-def is_empty(cell: Any) -> bool:
-    """Whether a cell of a function has no content yet."""
-    try:
-        return cell.cell_contents is cell
-    except ValueError:
-        return True
 
 
 @lru_cache(maxsize=16384)
@@ -92,10 +80,3 @@ def _stored(code: types.CodeType) -> frozenset[str]:
     own = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_DEREF"}
     inner = (_stored(const) for const in code.co_consts if isinstance(const, types.CodeType))
     return frozenset(own & set(code.co_freevars)).union(*(names & set(code.co_freevars) for names in inner))
-
-
-@lru_cache(maxsize=16384)
-def _loaded(code: types.CodeType) -> tuple[str, ...]:
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
-    return tuple(dict.fromkeys([*own, *inner]))

@@ -1,0 +1,130 @@
+"""Identity of the Python functions that programs of JAX hold: users' rules of derivatives, policies, callbacks.
+
+JAX wraps a rule of `jax.custom_jvp` or `jax.custom_vjp` anew at every call, so two traces of one program hold different
+objects around it.  The key looks through the wrapping, down to code objects and to the values that they capture or read
+by global names.  What is not known to be wrapping counts by identity: a JAX that wraps differently costs time, and
+never makes one rule of two.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.linear_util as linear_util
+import numpy as np
+
+from combinators import identity
+
+_LARGE = 4096  # elements from which on an array counts by identity
+_STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
+_MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
+_MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
+
+
+def function_key(f: Any) -> Hashable:
+    """A key that two functions share if they do the same: equal code that captures and reads equal values."""
+    return _Walk().of(f)
+
+
+class _Walk:
+    """One walk; what it meets again has a number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, tuple[int, Any]] = {}
+
+    def of(self, value: Any) -> Hashable:
+        if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | np.generic):
+            return identity.key_of(value)
+        if id(value) in self.numbers:
+            return ("again", self.numbers[id(value)][0])
+        self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
+        match value:
+            case jax.core.Tracer():
+                return Same(value)
+            case np.ndarray() | jax.Array():
+                return identity.key_of(value) if value.size < _LARGE else Same(value)
+            case linear_util.WrappedFun():
+                return (linear_util.WrappedFun, self.of(value.f), self.of(value.transforms))
+            case types.FunctionType():
+                return self.function(value)
+            case types.MethodType():
+                return (types.MethodType, self.of(value.__self__), self.of(value.__func__))
+            case functools.partial():
+                return (functools.partial, self.of(value.func), self.of(value.args), self.of(value.keywords))
+            case tuple() | list():
+                return (type(value), tuple(map(self.of, value)))
+            case set() | frozenset():
+                return (type(value), frozenset(map(identity.key_of, value)))
+            case dict():
+                return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
+            case jax.custom_jvp() | jax.custom_vjp():
+                return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
+            case _:
+                return self.object(value)
+
+    def function(self, f: types.FunctionType) -> Hashable:
+        """The code of a function with what it captures; JAX's own functions read no variable of their module."""
+        jaxs = _is_jaxs(f)
+        held = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        cells = [cell.cell_contents for name, cell in held if not is_empty(cell) and not (jaxs and name == _MEMO)]
+        read = () if jaxs else tuple((name, self.read(f, f.__globals__[name])) for name in global_names(f))
+        return (f.__code__, tuple(map(self.of, cells)), self.of(f.__defaults__), self.of(f.__kwdefaults__), read)
+
+    def read(self, f: types.FunctionType, value: Any) -> Hashable:
+        """The key of a global; functions of other modules count by identity."""
+        own = not isinstance(value, types.FunctionType) or value.__globals__ is f.__globals__
+        return self.of(value) if own else Same(value)
+
+    def object(self, value: Any) -> Hashable:
+        """The key of an object: what it equals, and its attributes if it equals itself alone."""
+        kind: type = type(value)
+        if kind is object or _is_jaxs(kind):
+            if kind.__name__ in _STATE or kind.__name__ in _MARKS:
+                return kind
+            return (kind, self.of(value.val)) if kind.__name__ == "Unhashable" else identity.key_of(value)
+        alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
+        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
+
+
+class Same:
+    """A value that equals itself alone, and stays alive."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def global_names(f: types.FunctionType) -> list[str]:
+    """The global names that a function reads, itself or in functions inside it, and that are bound."""
+    return [name for name in _loaded(f.__code__) if name in f.__globals__]
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell of a function has no content yet."""
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
+
+
+@lru_cache(maxsize=16384)
+def _loaded(code: types.CodeType) -> tuple[str, ...]:
+    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
+    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
+    return tuple(dict.fromkeys([*own, *inner]))
+
+
+def _is_jaxs(value: Any) -> bool:
+    return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")
