@@ -1,76 +1,87 @@
-"""The command line.  It needs the extra `laws`, for its tables."""
+"""The command line.  It needs the extra `bench`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from typing import Any
+from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.progress import track
 
+from benchmarks import tables
+from benchmarks.cold import cold_ratio
 from benchmarks.measure import Row, compare, gradient_error
 from benchmarks.models import MODELS
 from benchmarks.peers import JAX, OURS
+from benchmarks.plot import plot
+from benchmarks.scaling import LENGTHS, PROGRAMS, scaling
 
-ITSELF = "jax and itself"  # the row that shows the noise: a transformer by JAX, twice
-
-COLUMNS = {
-    "trace": "trace_time_ratio",
-    "lower": "lower_time_ratio",
-    "trace + lower": "trace_plus_lower_time_ratio",
-    "compile": "compile_time_ratio",
-    "run": "run_time_ratio",
-    "equations": "equations_ratio",
-    "memory": "memory_ratio",
-}
+ITSELF = "jax and itself"  # the row that shows the noise: the transformer by JAX, twice
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; gives its exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True)
     models = commands.add_parser("models", help="models against jax.value_and_grad")
-    models.add_argument("--only", default="", metavar="NAME", help="only models whose name contains this text")
-    models.add_argument("--rounds", type=_positive, default=5, metavar="N", help="how often each is traced (5)")
-    models.add_argument("--json", action="store_true", help="print the rows as JSON")
+    models.add_argument("--rounds", type=_count, default=5, metavar="N", help="how often each is traced (5)")
+    models.add_argument("--processes", type=_count, default=1, metavar="N", help="pairs of cold processes (1)")
+    models.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios, too")
+    models.set_defaults(run=_models, names=[*MODELS, ITSELF])
+    sizes = commands.add_parser("scaling", help="time per operation, from 100 to 100,000 operations")
+    sizes.add_argument(
+        "--rounds", type=_count, default=3, metavar="N", help="how often each is traced below 10,000 (3)"
+    )
+    sizes.add_argument("--longest", type=_count, default=LENGTHS[-1], metavar="N", help="operations at most (100,000)")
+    sizes.set_defaults(run=_scaling, names=[*PROGRAMS])
+    for command in (models, sizes):
+        command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
+        command.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args(arguments)
-    rows = [row(name, options.rounds) for name in [*MODELS, ITSELF] if options.only in name]
+    names = [name for name in options.names if options.only in name]
+    if not names:
+        parser.error(f"no name contains {options.only!r}; there are {', '.join(options.names)}")
+    progress = track(names, "benchmarks", console=Console(stderr=True), transient=True)
+    return options.run(progress, options)
+
+
+def _models(names: list[str], options: argparse.Namespace) -> int:
+    rows = [row(name, options.rounds, options.processes) for name in names]
     if options.json:
-        json.dump(rows, sys.stdout, indent=2)
-        print()
+        print(json.dumps(rows, indent=2))
     else:
-        Console().print(table(rows))
+        Console().print(tables.ratios(rows))
+        if "seconds" in rows[0]:
+            Console().print(tables.seconds(rows))
+    if options.plot:
+        plot(rows, options.plot)
     return 0
 
 
-def row(name: str, rounds: int) -> Row:
+def _scaling(names: list[str], options: argparse.Namespace) -> int:
+    lengths = [n for n in LENGTHS if n <= options.longest]
+    rows = [row for name in names for row in scaling(name, lengths, options.rounds)]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(tables.growth(rows))
+    return 0
+
+
+def row(name: str, rounds: int, processes: int) -> Row:
     """All that is measured of one model."""
     if name == ITSELF:
         return compare(name, MODELS["transformer"].make(), JAX, JAX, rounds)
     model = MODELS[name]
-    small = model.smaller()
-    return {**compare(name, model.make(), OURS, JAX, rounds), "gradient_error": gradient_error(small, OURS, JAX)}
+    return {
+        **compare(name, model.make(), OURS, JAX, rounds),
+        "trace_cold_ratio": cold_ratio(name, OURS, JAX, processes),
+        "gradient_error": gradient_error(model.smaller(), OURS, JAX),
+    }
 
 
-def table(rows: list[Row]) -> Table:
-    """The ratios, ours over JAX's, a row for each model."""
-    result = Table("model", *COLUMNS, "gradient error", box=box.SIMPLE, padding=0)
-    result.columns[0].no_wrap = True
-    for values in rows:
-        cells = (_cell(values[key]) for key in COLUMNS.values())
-        error = values.get("gradient_error")
-        result.add_row(values["name"], *cells, "" if error is None else f"{error:.0e}")
-    return result
-
-
-def _cell(ratio: Any) -> str:
-    return "—" if ratio is None else f"{ratio:.2f}"
-
-
-def _positive(text: str) -> int:
+def _count(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number of rounds: at least 1")
+        raise argparse.ArgumentTypeError(f"{text} is no number: at least 1")
     return int(text)

@@ -18,33 +18,35 @@ from benchmarks.problem import Problem
 type Row = dict[str, Any]
 type Pair = tuple[float, float]  # ours, theirs
 
-RUNNING = 1.0  # seconds that the compiled programs of one model run for
+COMPILING, RUNNING = 2.0, 1.0  # seconds after which no other pair of compilations, or of runs, is begun
 
 
 def compare(name: str, problem: Problem, ours: Peer, theirs: Peer, rounds: int) -> Row:
     """The row of one model.  Times are medians of paired ratios: the two take turns, and who is first changes."""
     peers = ours, theirs
     programs = [peer.trace(problem) for peer in peers]
-    lowered = [program.lower() for program in programs]  # from here on, both know the rules and jnp's functions
-    times: dict[str, list[Pair]] = {"trace": [], "lower": [], "trace_plus_lower": []}
-    for n in range(rounds):
-        (t0, l0), (t1, l1) = _in_turn(n, *(lambda peer=peer: _front(peer, problem) for peer in peers))
-        for stage, sample in zip(times, ((t0, t1), (l0, l1), (t0 + l0, t1 + l1)), strict=True):
-            times[stage].append(sample)
-    (c0, ours_compiled), (c1, theirs_compiled) = (timed(program.compile) for program in lowered)
-    times["compile"] = [(c0, c1)]
-    times["run"] = _run(ours_compiled, theirs_compiled, jax.device_put(problem.arguments))
-    sizes = [equations(program.jaxpr) for program in programs]
-    bytes = [executable.memory_analysis().temp_size_in_bytes for executable in (ours_compiled, theirs_compiled)]
-    return {
-        "name": name,
-        **{f"{stage}_time_ratio": median(a / b for a, b in samples) for stage, samples in times.items()},
-        "equations_ratio": ratio(*sizes),
-        "memory_ratio": ratio(*bytes),
-        "equations": sizes,
-        "temporary_bytes": bytes,
-        "seconds": {stage: [median(side) for side in zip(*samples, strict=True)] for stage, samples in times.items()},
+    first, second = [program.lower().compile() for program in programs]  # from here on, both know all rules
+    fronts = take_turns([lambda peer=peer: _front(peer, problem) for peer in peers], rounds)
+    arguments = jax.device_put(problem.arguments)
+    batch = _batch(first, second, arguments)
+    times: dict[str, list[Pair]] = {
+        "trace": [(a[0], b[0]) for a, b in fronts],
+        "lower": [(a[1], b[1]) for a, b in fronts],
+        "trace_plus_lower": [(sum(a), sum(b)) for a, b in fronts],
+        "compile": take_turns(
+            [lambda p=program: timed(p.lower().compile)[0] for program in programs], rounds, COMPILING
+        ),
+        "run": take_turns([lambda e=e: _seconds(e, arguments, batch) for e in (first, second)], 200, RUNNING),
     }
+    sizes = [equations(program.jaxpr) for program in programs]
+    memory = [executable.memory_analysis().temp_size_in_bytes for executable in (first, second)]
+    row: Row = {"name": name}
+    row |= {f"{stage}_time_ratio": median(a / b for a, b in pairs) for stage, pairs in times.items()}
+    row |= {"equations_ratio": ratio(*sizes), "memory_ratio": ratio(*memory)}
+    row |= {"equations": sizes, "temporary_bytes": memory}
+    if jax.default_backend() == "gpu":
+        row["seconds"] = {stage: [median(side) for side in zip(*pairs, strict=True)] for stage, pairs in times.items()}
+    return row
 
 
 def gradient_error(problem: Problem, ours: Peer, theirs: Peer) -> float:
@@ -52,13 +54,27 @@ def gradient_error(problem: Problem, ours: Peer, theirs: Peer) -> float:
     with jax.enable_x64(True):
         problem = problem.cast(np.float64)
         got, expected = (jax.tree.leaves(peer.compiled(problem)(*problem.arguments)) for peer in (ours, theirs))
-    errors = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in zip(got, expected, strict=True)]
+        errors = [np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-300) for a, b in zip(got, expected, strict=True)]
     return float(max(errors))
 
 
 def ratio(ours: float, theirs: float) -> float | None:
     """ours / theirs; of two zeros 1, and None over a single zero."""
     return ours / theirs if theirs else None if ours else 1.0
+
+
+def take_turns[A](runs: list[Callable[[], A]], most: int, seconds: float = float("inf")) -> list[tuple[A, A]]:
+    """The results of two calls, up to `most` times; the second goes first in every other round."""
+    (first, second), results = runs, []
+    end = time.perf_counter() + seconds
+    while not results or (len(results) < most and time.perf_counter() < end):
+        if len(results) % 2:
+            b = second()
+            results.append((first(), b))
+        else:
+            a = first()
+            results.append((a, second()))
+    return results
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -69,12 +85,6 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def _in_turn[A](n: int, *runs: Callable[[], A]) -> list[A]:
-    """The results of two calls, the second of which goes first in odd rounds."""
-    results = [run() for run in (runs[::-1] if n % 2 else runs)]
-    return results[::-1] if n % 2 else results
-
-
 def _front(peer: Peer, problem: Problem) -> Pair:
     """The seconds that tracing and lowering take."""
     function = peer.compiled(problem)
@@ -83,17 +93,13 @@ def _front(peer: Peer, problem: Problem) -> Pair:
     return trace, lower
 
 
-def _run(ours: Any, theirs: Any, arguments: tuple[Any, ...]) -> list[Pair]:
-    """The seconds of single runs; each sample is a batch of at least some milliseconds."""
+def _seconds(executable: Any, arguments: tuple[Any, ...], batch: int) -> float:
+    """The seconds of one run, as the mean over a batch of them."""
+    start = time.perf_counter()
+    jax.block_until_ready([executable(*arguments) for _ in range(batch)])
+    return (time.perf_counter() - start) / batch
 
-    def several(executable: Any, count: int) -> float:
-        start = time.perf_counter()
-        results = [executable(*arguments) for _ in range(count)]
-        jax.block_until_ready(results)
-        return (time.perf_counter() - start) / count
 
-    once = max(several(executable, 1) for executable in (ours, theirs) for _ in range(2))
-    count = max(1, int(2e-3 / once))
-    samples = min(200, max(5, int(RUNNING / (2 * count * once))))
-    runs = [lambda e=executable: several(e, count) for executable in (ours, theirs)]
-    return [(pair[0], pair[1]) for pair in (_in_turn(n, *runs) for n in range(samples))]
+def _batch(first: Any, second: Any, arguments: tuple[Any, ...]) -> int:
+    """How many runs make a sample of some milliseconds, which the clock and the call do not blur."""
+    return max(1, int(2e-3 / max(_seconds(e, arguments, 2) for e in (first, second, first, second))))

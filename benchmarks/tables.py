@@ -1,0 +1,63 @@
+"""The rows of the benchmarks as tables of rich."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from benchmarks.measure import Row
+from benchmarks.scaling import PASSES
+
+COLUMNS = {
+    "trace": "trace_time_ratio",
+    "cold": "trace_cold_ratio",
+    "lower": "lower_time_ratio",
+    "trace + lower": "trace_plus_lower_time_ratio",
+    "compile": "compile_time_ratio",
+    "run": "run_time_ratio",
+    "equations": "equations_ratio",
+    "memory": "memory_ratio",
+}
+
+
+def ratios(rows: list[Row]) -> Table:
+    """Models: ours over JAX's, and the error of the gradient."""
+    table = _table("ours / JAX's", "model", *COLUMNS, "error")
+    for row in rows:
+        error = row.get("gradient_error")
+        numbers = [_number(row.get(key)) for key in COLUMNS.values()]
+        table.add_row(row["name"], *numbers, "" if error is None else f"{error:.0e}")
+    return table
+
+
+def seconds(rows: list[Row]) -> Table:
+    """Models: milliseconds of ours and of JAX's, where they were kept."""
+    stages = list(rows[0]["seconds"])
+    table = _table("milliseconds: ours, JAX's", "model", *stages)
+    for row in rows:
+        pairs = (row["seconds"][stage] for stage in stages)
+        table.add_row(row["name"], *(f"{1e3 * ours:.3g}, {1e3 * theirs:.3g}" for ours, theirs in pairs))
+    return table
+
+
+def growth(rows: list[Row]) -> Table:
+    """Scaling: the passes over `jax.make_jaxpr`, and the growth of the time per operation."""
+    table = _table("pass / make_jaxpr (growth of the time per operation)", "program", "operations", *PASSES)
+    for row in rows:
+        cells = (f"{row.get(stage, 1):.2f} ({row['growth'][stage]:.2f})" for stage in PASSES)
+        table.add_row(row["name"], f"{row['operations']:,}", *cells)
+    return table
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE, padding=0)
+    table.add_column(first, no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _number(ratio: Any) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
