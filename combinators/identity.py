@@ -25,9 +25,15 @@ class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        term = super().__call__(*arguments, **keywords)
-        key = (cls, *(key_of(getattr(term, name)) for name in _names(cls)))
-        return _interned.setdefault(key, term)
+        names = _names(cls)
+        term = super().__call__(*arguments, **keywords) if keywords or len(arguments) != len(names) else None
+        values = arguments if term is None else [getattr(term, name) for name in names]
+        key = (cls, *map(key_of, values))
+        found = _interned.get(key)
+        return _interned.setdefault(key, term or super().__call__(*values)) if found is None else found
+
+
+_PLAIN = frozenset({bool, int, str, bytes, type(None)})
 
 
 @cache
@@ -41,7 +47,12 @@ def key_of(value: Any) -> Hashable:
     Numbers differ by type and sign of zero, arrays compare by content, JAX's programs by their equations, and tracers
     and unhashable objects by identity.
     """
-    if isinstance(type(value), Interned):
+    kind = type(value)
+    if kind in _PLAIN:
+        return (kind, value)
+    if kind is tuple:
+        return (kind, *map(key_of, value))
+    if isinstance(kind, Interned) or kind is jax.tree_util.PyTreeDef:
         return value
     match value:
         case bool() | int() | str() | bytes() | None:
@@ -99,4 +110,5 @@ def _object_key(value: Any) -> Hashable:
         hash(value)
     except TypeError:
         return (type(value), id(value))
-    return (type(value), value)
+    types = key_of(getattr(value, "in_avals", None))  # primitives of JAX that are objects equal those of other types
+    return (type(value), value, types)

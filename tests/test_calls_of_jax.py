@@ -148,6 +148,12 @@ def test_a_rule_reads_global_names_when_it_is_traced(monkeypatch):
     assert float(grad(lambda y: by_global_name(y))(1.0)) == 3.0
 
 
+def test_one_primitive_at_two_types(x64):
+    """JAX compares primitives that are objects, such as the one of searchsorted, without their types."""
+    f = lambda x: jnp.sum(jnp.interp(0.7, x, x))
+    assert [grad(f)(np.arange(n + 0.0)).shape for n in (3, 4)] == [(3,), (4,)]
+
+
 # Rules count, wherever they stand; JAX tells what comes out
 
 X = {"f": factor(3.0), "nondiff": partial(scaled, 2), "function": partial(applied, jnp.sin), "squared": squared}
