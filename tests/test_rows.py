@@ -1,6 +1,6 @@
-"""The pullback table against JAX's rule for the same primitive, in float64: shapes, parameters, kinks, dtypes.
+"""The table against JAX's rules for the same primitives, in float64: both directions, equations, what is kept.
 
-Each case is one equation of `lax`, which says what the row is handed whatever the version of JAX.
+Each case is one equation of `lax`, and says what the row is handed whatever the version of JAX.
 """
 
 import jax
@@ -8,233 +8,209 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.extend.core import Primitive, primitives
+from jax.interpreters.partial_eval import dce_jaxpr
 
 import combinators as C
 from tangents import vjp
-from tangents.rows import ROWS
+from tangents.rows import CONSTANT, NATIVE, row_for
+from tangents.rows_kinds import Rule
+from tangents.sparse import ZERO, Sparse
+from tests.rows_cases import CASES, KINKS
 
-JAXS = {value.name for value in vars(primitives).values() if isinstance(value, Primitive)}
-TABLE = [name for name in ROWS if name in JAXS]  # others are what tests define
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+FAULTS = {("pad", 1)}  # JAX fails at the cotangent of the value alone
 
-
-def real(*shape, low=-2.0, high=2.0):
-    """Reals spread over an interval, in an order that is not sorted."""
-    size = int(np.prod(shape))
-    return (low + (high - low) * (np.arange(size) * 0.6180339887 % 1.0)).reshape(shape)
-
-
-def positive(*shape):
-    return real(*shape, low=0.2, high=3.0)
+# JAX's rule fails when a bound is of rank 0 and its derivative is asked for.
+INSTEAD = {"clamp": lambda a, x, b: lax.clamp(jnp.broadcast_to(a, x.shape), x, jnp.broadcast_to(b, x.shape))}
 
 
-def broadcasting(operation, left=real, right=positive):
-    """The shapes in which a binary primitive broadcasts: equal, rank 0 and size 1 on either side, and empty ones."""
-    shapes = [
-        ((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), ()), ((), (2, 3)), ((2, 3), (2, 1)), ((1, 3), (2, 3)),
-        ((2, 1), (1, 3)), ((1, 1), (2, 3)), ((0, 3), (0, 3)), ((0, 3), ()), ((0, 3), (1, 3)), ((0, 1), (0, 3)),
-    ]  # fmt: skip
-    return [(operation, left(*a), right(*b)) for a, b in shapes]
+def spread(like, start):
+    """cos of start, start + 1, ...; with an imaginary part for complex numbers; () for what is discrete."""
+    if not jnp.issubdtype(like.dtype, np.inexact):
+        return np.zeros(like.shape, jax.dtypes.float0)
+    v = np.cos(start + np.arange(like.size)).reshape(like.shape)
+    return (v * (1 - 2j) if jnp.issubdtype(like.dtype, np.complexfloating) else v).astype(like.dtype)
 
 
-def unary(operation, values=real):
-    return [(operation, values(*shape)) for shape in ((), (3,), (2, 3), (0, 2))]
+def equation(f, arguments):
+    """The one equation of a case, whose operands are its arguments."""
+    program = jax.make_jaxpr(f)(*arguments)
+    (eqn,) = program.eqns
+    assert eqn.invars == program.jaxpr.invars
+    return eqn
 
 
-def dots():
-    """dot_general over contracted and batch axes in every order."""
-    dimensions = [
-        (((1,), (0,)), ((), ()), (2, 3), (3, 4)),
-        (((0,), (1,)), ((), ()), (3, 2), (4, 3)),
-        (((), ()), ((), ()), (2, 3), (4,)),
-        (((0,), (0,)), ((), ()), (3,), (3,)),
-        (((1, 2), (0, 1)), ((), ()), (2, 3, 4), (3, 4, 5)),
-        (((2, 1), (0, 1)), ((), ()), (2, 3, 4), (4, 3, 5)),
-        (((1, 2), (2, 0)), ((), ()), (2, 3, 4), (4, 5, 3)),
-        (((2,), (1,)), ((0,), (0,)), (2, 3, 4), (2, 4, 5)),
-        (((0,), (2,)), ((2,), (0,)), (4, 3, 2), (2, 5, 4)),
-        (((3,), (1,)), ((0, 2), (3, 0)), (2, 5, 3, 4), (3, 4, 6, 2)),
-        (((1, 3), (3, 0)), ((2,), (1,)), (2, 3, 4, 5), (5, 4, 6, 3)),
-        (((0, 1), (0, 1)), ((), ()), (2, 3), (2, 3)),
-        (((1,), (0,)), ((), ()), (2, 0), (0, 4)),
-        (((1,), (0,)), ((), ()), (0, 3), (3, 4)),
-        (((1,), (1,)), ((0,), (0,)), (0, 3), (0, 3)),
-        (((), ()), ((0,), (0,)), (3,), (3,)),
-    ]
-    return [(lambda x, y, c=c, b=b: lax.dot_general(x, y, (c, b)), real(*l), real(*r)) for c, b, l, r in dimensions]
+def is_active(x):
+    return jnp.issubdtype(x.dtype, np.inexact)
 
 
-def slices():
-    windows = [
-        ((6,), (1,), (5,), None), ((6,), (0,), (6,), (2,)), ((7,), (1,), (7,), (3,)), ((7,), (2,), (6,), (3,)),
-        ((4, 6), (0, 1), (4, 5), (2, 2)), ((4, 6), (3, 5), (4, 6), None), ((4,), (2,), (2,), None),
-        ((0, 3), (0, 0), (0, 2), None),
-    ]  # fmt: skip
-    return [(lambda x, w=w: lax.slice(x, *w), real(*shape)) for shape, *w in windows]
+class Case:
+    """One equation at some arguments, with a cotangent and tangents."""
+
+    def __init__(self, name, f, *arguments):
+        self.arguments = tuple(map(jnp.asarray, arguments))
+        eqn = equation(f, self.arguments)
+        assert eqn.primitive.name == name
+        self.f, self.reference, self.params = f, INSTEAD.get(name, f), eqn.params
+        self.row = row_for(name, self.arguments, eqn.params)
+        self.asked = tuple(i for i, x in enumerate(self.arguments) if is_active(x))
+        y = jax.eval_shape(f, *self.arguments)
+        self.several = isinstance(y, tuple | list)
+        self.g = jax.tree.map(lambda r: spread(r, 1.0), y)
+        self.t = tuple(spread(x, 2.0 + i) for i, x in enumerate(self.arguments))
+
+    def pull(self, g, y, *arguments):
+        parts = Sparse({i: p for i, p in enumerate(g) if p.dtype != jax.dtypes.float0}) if self.several else g
+        return self.row.pull(self.asked, parts, y, *arguments, **self.params)
+
+    def ours(self, g, t, *arguments):
+        y = self.f(*arguments)
+        tangents = [t[i] if i in self.asked else ZERO for i in range(len(arguments))]
+        pushed = self.row.push(tangents, y, *arguments, **self.params)
+        return self.pull(g, y, *arguments), [p for p in (pushed if self.several else [pushed]) if p is not ZERO]
+
+    def jaxs(self, g, t, *arguments):
+        with jax.numpy_dtype_promotion("standard"):  # JAX's rule of pow promotes an integer exponent
+            _, pullback = jax.vjp(self.reference, *arguments)
+            _, pushed = jax.jvp(self.reference, arguments, t)
+            pulled = pullback(g)
+        inexact = lambda values: [v for v in jax.tree.leaves(values) if v.dtype != jax.dtypes.float0]
+        return inexact(pulled), inexact(pushed)
+
+    def difference(self, t, *arguments, h=1e-6):
+        at = lambda s: self.f(*(x + s * v if is_active(x) else x for x, v in zip(arguments, t, strict=True)))
+        return [(p - q) / (2 * h) for p, q in zip(*map(jax.tree.leaves, (at(h), at(-h))), strict=True) if is_active(p)]
 
 
-def pads():
-    configurations = [
-        ((4,), [(1, 2, 0)]), ((4,), [(0, 0, 2)]), ((4,), [(1, 1, 1)]), ((4,), [(-1, 0, 0)]), ((4,), [(-1, -2, 0)]),
-        ((5,), [(-1, 2, 1)]), ((5,), [(2, -3, 2)]), ((5,), [(-2, -2, 2)]), ((1,), [(1, 1, 3)]), ((0,), [(2, 1, 0)]),
-        ((0,), [(0, 0, 0)]), ((3,), [(-1, -2, 0)]), ((2, 3), [(1, 0, 1), (-1, 2, 0)]), ((), []),
-    ]  # fmt: skip
-    return [(lambda x, v, c=c: lax.pad(x, v, c), real(*shape), np.float64(0.7)) for shape, c in configurations]
+def close(left, right, tolerance, where):
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype, where
+        wide = [np.asarray(v, complex) for v in (a, b)]
+        np.testing.assert_allclose(*wide, tolerance, tolerance, err_msg=where)
 
 
-def reductions(operation, *more):
-    shapes = [((3,), (0,)), ((2, 3), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 3, 4), (0, 2)), ((2, 1, 4), (1,))]
-    cases = [(lambda x, a=a: operation(x, a), real(*shape)) for shape, a in [*shapes, ((2, 3), ())]]
-    return [*cases, *((lambda x, a=a: operation(x, a), x) for x in more for a in ((0,), (1,), (0, 1)))]
+def inner(left, right):
+    pairs = zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True)
+    return sum(float(np.sum(np.real(np.asarray(a, complex) * np.asarray(b, complex)))) for a, b in pairs)
 
 
-ties = np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 3.0]])
-zero_and_more = np.array([0.0, -0.0, 2.0, -2.0])
-whole = np.array([0, 1, 2, -1])
-
-CASES = {
-    "neg": unary(lax.neg),
-    "abs": [*unary(lax.abs), (lax.abs, zero_and_more)],
-    "sign": unary(lax.sign),
-    "floor": unary(lax.floor),
-    "ceil": unary(lax.ceil),
-    "round": unary(lax.round),
-    "exp": unary(lax.exp),
-    "exp2": unary(lax.exp2),
-    "expm1": [*unary(lax.expm1), (lax.expm1, zero_and_more)],
-    "log": unary(lax.log, positive),
-    "log1p": [*unary(lax.log1p, positive), (lax.log1p, np.array([0.0, -1.0, -0.5]))],
-    "sin": unary(lax.sin),
-    "cos": unary(lax.cos),
-    "tan": unary(lax.tan),
-    "tanh": [*unary(lax.tanh), (lax.tanh, np.array([-30.0, 0.0, 30.0]))],
-    "logistic": [*unary(lax.logistic), (lax.logistic, np.array([-800.0, 0.0, 800.0]))],
-    "sqrt": [*unary(lax.sqrt, positive), (lax.sqrt, np.array([0.0, 4.0]))],
-    "rsqrt": unary(lax.rsqrt, positive),
-    "square": [*unary(lax.square), (lax.square, zero_and_more)],
-    "integer_pow": [
-        *((lambda x, n=n: lax.integer_pow(x, n), real(3)) for n in (-3, -1, 2, 3, 4, 7)),
-        *((lambda x, n=n: lax.integer_pow(x, n), zero_and_more) for n in (2, 3)),
-    ],
-    "add": broadcasting(lax.add),
-    "sub": broadcasting(lax.sub),
-    "mul": broadcasting(lax.mul),
-    "div": [*broadcasting(lax.div), (lax.div, np.float64(0.0), np.float64(0.0))],
-    "max": [*broadcasting(lax.max), (lax.max, ties[0], ties[1]), (lax.max, ties, np.float64(3.0)),
-            (lax.max, zero_and_more, -zero_and_more)],
-    "min": [*broadcasting(lax.min), (lax.min, ties[0], ties[1]), (lax.min, ties, np.float64(3.0))],
-    "pow": [
-        *broadcasting(lax.pow, positive, real),
-        (lax.pow, np.zeros(4), np.array([0.5, 1.0, 2.0, 3.0])),
-        (lax.pow, -positive(3), np.array([1.0, 2.0, 3.0])),
-        (lax.pow, positive(4), whole),
-        (lax.pow, -positive(4), whole),
-        (lax.pow, zero_and_more, np.array([0, 1, 2, 3])),
-        (lax.pow, positive(2, 4), np.int64(3)),
-    ],
-    "dot_general": dots(),
-    "reduce_sum": reductions(lax.reduce_sum),
-    "reduce_max": reductions(lax.reduce_max, ties),
-    "reduce_min": reductions(lax.reduce_min, ties),
-    "broadcast_in_dim": [
-        (lambda x, s=s, d=d: lax.broadcast_in_dim(x, s, d), real(*shape))
-        for shape, s, d in [
-            ((), (2, 3), ()), ((3,), (2, 3), (1,)), ((2,), (2, 3), (0,)), ((2, 3), (4, 2, 5, 3), (1, 3)),
-            ((1,), (3,), (0,)),
-            ((2, 1), (2, 3), (0, 1)), ((1, 1), (2, 4, 3), (0, 2)), ((3,), (0, 3), (1,)),
-        ]
-    ],
-    "concatenate": [
-        (lambda *xs, d=d: lax.concatenate(xs, d), *(real(*shape) for shape in shapes))
-        for d, shapes in [(0, [(2,), (3,), (0,), (1,)]), (1, [(2, 3), (2, 1)]), (0, [(0, 3), (2, 3)])]
-    ],
-    "slice": slices(),
-    "pad": pads(),
-    "select_n": [
-        (lax.select_n, np.array([True, False, True]), real(3), positive(3)),
-        (lax.select_n, np.array(True), real(2, 3), positive(2, 3)),
-        (lax.select_n, np.array([0, 2, 1], np.int32), real(3), positive(3), -positive(3)),
-        (lax.select_n, np.zeros((0,), bool), real(0), real(0)),
-    ],
-    "convert_element_type": [
-        (lambda x, d=d: lax.convert_element_type(x, d), real(3).astype(s))
-        for s, d in [("float64", "float32"), ("float32", "float64"), ("float64", "bfloat16"), ("bfloat16", "float32"),
-                     ("float64", "complex128"), ("float64", "int32")]
-    ],
-    "transpose": [
-        (lambda x, p=p: lax.transpose(x, p), real(*shape))
-        for shape, p in [((2, 3), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((2, 3, 4), (1, 2, 0)), ((0, 3), (1, 0))]
-    ],
-    "reshape": [
-        (lambda x, s=s: lax.reshape(x, s), real(*shape))
-        for shape, s in [((6,), (2, 3)), ((2, 3), (3, 2)), ((1, 1), (1,)), ((0, 3), (0,))]
-    ],
-    "squeeze": [
-        (lambda x, d=d: lax.squeeze(x, d), real(*s))
-        for s, d in [((1, 3), (0,)), ((1, 3, 1), (0, 2)), ((1,), (0,)), ((1, 0), (0,))]
-    ],
-    "copy": [(lambda x: jnp.array(x, copy=True), real(3))],
-    "stop_gradient": [(lax.stop_gradient, real(3))],
-}  # fmt: skip
+def active(values):
+    return [v for v in jax.tree.leaves(values) if v.dtype != jax.dtypes.float0]
 
 
-def cotangent(y):
-    """cos 1, cos 2, ..., with an imaginary part for complex results."""
-    g = np.cos(1.0 + np.arange(y.size)).reshape(y.shape)
-    return (g * (1 - 2j) if jnp.iscomplexobj(y) else g).astype(y.dtype)
+def obey(cases, tolerance, smooth, paired=True):
+    """All cases together: both directions are JAX's, and each other's transpose, and the derivative where smooth."""
+
+    def results(given):
+        one = lambda case, a: (
+            case.ours(case.g, case.t, *a),
+            case.jaxs(case.g, case.t, *a),
+            case.difference(case.t, *a) if smooth else (),
+        )
+        return [one(case, a) for case, a in zip(cases, given, strict=True)]
+
+    run = jax.jit(results, compiler_options=QUICK)([case.arguments for case in cases])
+    for k, (case, (ours, jaxs, difference)) in enumerate(zip(cases, run, strict=True)):
+        where = f"case {k}: {[x.shape for x in case.arguments]} {case.params}"
+        close(ours[0], jaxs[0], tolerance, f"pullback, {where}")
+        close(ours[1], jaxs[1], tolerance, f"pushforward, {where}")
+        if paired and all(np.isfinite(np.asarray(v, complex)).all() for v in jax.tree.leaves(ours)):
+            left, right = inner(active(case.g), ours[1]), inner(ours[0], active(case.t))
+            assert abs(left - right) <= 10 * tolerance * (1 + abs(left)), where
+        if smooth:
+            close(ours[1], difference, 1e-6, f"central difference, {where}")
 
 
-def ours(f, arguments):
-    y, pullback = vjp(f, *arguments)
-    return y, pullback(cotangent(y))
+def made(name, cases):
+    return [Case(name, *case) for case in cases]
 
 
-def jaxs(f, arguments):
-    with jax.numpy_dtype_promotion("standard"):  # JAX's rule of pow promotes an integer exponent
-        y, pullback = jax.vjp(f, *arguments)
-        g = cotangent(y) if jnp.issubdtype(y.dtype, np.inexact) else np.zeros(y.shape, jax.dtypes.float0)
-        cotangents = pullback(g)
-    return y, tuple(
-        jnp.zeros_like(a) if c.dtype == jax.dtypes.float0 else c for c, a in zip(cotangents, arguments, strict=True)
-    )
-
-
-def compare(name, cases, tolerance):
-    """All cases of a row, compiled together, in both ways."""
-    programs = [f for f, *_ in cases]
-    arguments = [list(map(jnp.asarray, a)) for _, *a in cases]
-    for f, a in zip(programs, arguments, strict=True):
-        (equation,) = jax.make_jaxpr(f)(*a).eqns
-        assert equation.primitive.name == name
-    run = lambda way: jax.jit(lambda args: [way(f, a) for f, a in zip(programs, args, strict=True)])(arguments)
-    for case, (got, expected, given) in enumerate(zip(run(ours), run(jaxs), arguments, strict=True)):
-        assert jax.tree.map(jnp.result_type, got[1]) == tuple(map(jnp.result_type, given))
-        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
-            assert a.shape == b.shape
-            where = f"case {case}: {[x.shape for x in given]}"
-            np.testing.assert_allclose(
-                np.asarray(a, complex), np.asarray(b, complex), tolerance, tolerance, err_msg=where
-            )
-
-
-def test_every_row_is_a_primitive_and_every_primitive_of_the_table_has_cases():
-    assert [C.primitive(name).name for name in TABLE] == TABLE
-    assert set(CASES) == set(TABLE)
+def test_every_row_has_cases():
+    assert set(CASES) == set(NATIVE)
+    assert set(KINKS) <= set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_row_is_the_rule_of_jax(name, x64):
-    compare(name, CASES[name], 1e-12)
+def test_a_row_obeys_the_laws_of_primitives(name, x64):
+    cases = made(name, CASES[name])
+    assert all(isinstance(case.row, Rule) for case in cases)
+    rounds = name in {"convert_element_type", "reduce_precision"}
+    obey(cases, 1e-11, smooth=not rounds and name != "cholesky", paired=not rounds)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 1e-6), (jnp.bfloat16, 0.02)])
-def test_a_product_that_is_wider_than_its_arguments(dtype, tolerance, x64):
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_and_ties_are_jaxs(name, x64):
+    agree = name != "reduce_window_max"  # JAX's two rules choose different places at ties
+    obey(made(name, KINKS[name]), 1e-12, smooth=False, paired=agree)
+
+
+def equations(f, *arguments):
+    """The equations that matter of a program, those of its calls in their places."""
+    program = jax.make_jaxpr(f)(*arguments)
+    return list(inlined(dce_jaxpr(program.jaxpr, [True] * len(program.out_avals))[0]))
+
+
+def inlined(jaxpr):
+    for eqn in jaxpr.eqns:
+        body = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+        yield from [eqn] if body is None else inlined(body)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_more_equations_than_jaxs_and_no_more_kept(name, x64):
+    case = Case(name, *CASES[name][0])
+    for asked in [*((i,) for i in case.asked if (name, i) not in FAULTS), case.asked]:
+        case.asked = asked
+
+        def ours(g, *arguments, case=case):
+            y = case.f(*arguments)
+            return y, case.pull(g, y, *arguments)
+
+        def jaxs(g, *arguments, case=case, asked=asked):
+            some = lambda *xs: case.f(*(xs[asked.index(i)] if i in asked else x for i, x in enumerate(arguments)))
+            y, pullback = jax.vjp(some, *(arguments[i] for i in asked))
+            return y, pullback(g)
+
+        with jax.numpy_dtype_promotion("standard"):
+            theirs = equations(jaxs, case.g, *case.arguments)
+        found = equations(ours, case.g, *case.arguments)
+        assert len(found) <= len(theirs), "\n".join(map(str, [*found, "JAX:", *theirs]))
+
+
+def test_bfloat16():
+    """Cotangents have the dtype of their primals."""
+    names = [name for name in CASES if name not in {"convert_element_type", "cholesky", "triangular_solve", "fft"}]
+    for name in names:
+        f, *arguments = CASES[name][0]
+        if name == "complex" or any(map(np.iscomplexobj, arguments)):
+            continue
+        halves = [np.asarray(a).astype(jnp.bfloat16) if np.asarray(a).dtype == float else a for a in arguments]
+        case = Case(name, f, *halves)
+        pulled, pushed = jax.eval_shape(case.ours, case.g, case.t, *case.arguments)
+        assert [p.dtype for p in pulled] == [case.arguments[i].dtype for i in case.asked], name
+        assert [p.dtype for p in pushed] == [p.dtype for p in active(case.g)], name
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_a_product_that_is_wider_than_its_arguments(dtype, x64):
     wider = lambda x, y: lax.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float64)
-    compare("dot_general", [(wider, real(2, 3).astype(dtype), real(3, 4).astype(dtype))], tolerance)
+    x, y = np.ones((2, 3), dtype), np.ones((3, 4), dtype)
+    obey(made("dot_general", [(wider, x, y)]), 1e-2, smooth=False)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"convert_element_type"}))
-def test_a_row_keeps_bfloat16(name):
-    f, *arguments = CASES[name][1 if len(CASES[name]) > 1 else 0]
-    halves = [a.astype(jnp.bfloat16) if a.dtype == float else a for a in map(np.asarray, arguments)]
-    compare(name, [(f, *halves)], 0.05)
+def test_a_cholesky_factor_is_differentiated(x64):
+    """The primitive leaves anything above the diagonal."""
+    f, a = lambda a: jnp.sum(jnp.cos(jnp.linalg.cholesky(a @ a.T))), np.eye(3) + np.arange(9.0).reshape(3, 3) / 9
+    along = lambda s: f(a + s * np.sin(np.arange(9.0)).reshape(3, 3))
+    _, pullback = vjp(f, a)
+    found = np.sum(pullback(1.0)[0] * np.sin(np.arange(9.0)).reshape(3, 3))
+    np.testing.assert_allclose(found, (along(1e-6) - along(-1e-6)) / 2e-6, 1e-6)
+
+
+def test_constants_have_no_rows_and_their_gradient_is_zero(x64):
+    for f in (lax.floor, lax.ceil, lax.round, lax.sign, lax.stop_gradient):
+        _, pullback = vjp(f, np.array([0.3, 1.5]))
+        assert (pullback(np.ones(2))[0] == 0).all()
+    assert all(row_for(name, (np.ones(2),), {}) == () for name in CONSTANT)
+    assert row_for("sign", (np.ones(2, complex),), {}) is None
+    assert C.primitive("floor").name in CONSTANT

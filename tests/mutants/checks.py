@@ -108,7 +108,7 @@ CHECKS = {
     "sub": holds(C.primitive("sub"), S, S),
     "pow": holds(C.prod(p0 >> EXP, p1) >> C.primitive("pow"), S, S),
     "cube": holds(C.primitive("integer_pow", y=3), S),
-    "atan2": holds(C.primitive("atan2"), S, S),
+    "igamma": holds(C.prod(p0 >> EXP, p1 >> EXP) >> C.primitive("igamma"), S, S),
     "sort": holds(C.primitive("sort", dimension=0, is_stable=True, num_keys=1), V, V),
     **{name: holds(C.primitive(name), S) for name in ("tanh", "logistic", "exp", "cos")},
     "sqrt": holds(EXP >> C.primitive("sqrt"), S),

@@ -3,7 +3,16 @@
 import jax.numpy as jnp
 from jax import lax
 
-from tangents import delegate, primitives, rows, rows_linear
+from tangents import (
+    delegate,
+    primitives,
+    rows,
+    rows_elementwise,
+    rows_kinds,
+    rows_linear,
+    rows_products,
+    rows_reductions,
+)
 from tests.mutants.breaking import Code, Pullbacks
 
 MUTANTS = {
@@ -13,11 +22,11 @@ MUTANTS = {
         Code(primitives.primitive, "zip(asked, cotangents, strict=True)", "enumerate(cotangents)"),
     ),
     "JAX's rule gets the arguments in another order": (
-        "atan2",
+        "igamma",
         Code(delegate._programs, "full[i] = value", "full[-1 - i] = value"),
     ),
     "JAX's rule gives the cotangents in another order": (
-        "atan2",
+        "igamma",
         Code(delegate.delegated, "*residuals, *cotangents)", "*residuals, *cotangents)[::-1]"),
     ),
     "JAX's rule gets the cotangent of the first result for all": (
@@ -25,14 +34,17 @@ MUTANTS = {
         Code(delegate.delegated, "g.part(i) for", "g.part(0) for"),
     ),
     # rows
-    "mul forgets a factor": ("mul", Pullbacks("mul", (rows.ROWS["mul"][0], lambda g, y, a, b, **_: rows.fit(g, b)))),
+    "mul forgets a factor": (
+        "mul",
+        Pullbacks("mul", (rows.ROWS["mul"][0], lambda g, y, a, b, **_: rows_kinds.fit(g, b))),
+    ),
     "mul takes its own factor": (
         "mul",
-        Pullbacks("mul", (lambda g, y, a, b, **_: rows.fit(g * a, a), rows.ROWS["mul"][1])),
+        Pullbacks("mul", (lambda g, y, a, b, **_: rows_kinds.fit(g * a, a), rows.ROWS["mul"][1])),
     ),
     "div has the other sign": (
         "div",
-        Pullbacks("div", (rows.ROWS["div"][0], lambda g, y, a, b, **_: rows.fit(g * y / b, b))),
+        Pullbacks("div", (rows.ROWS["div"][0], lambda g, y, a, b, **_: rows_kinds.fit(g * y / b, b))),
     ),
     "sub has no sign": ("sub", Pullbacks("sub", rows.ROWS["add"])),
     "tanh forgets the square": ("tanh", Pullbacks("tanh", (lambda g, y, x, **_: g * (1 - y),))),
@@ -40,9 +52,9 @@ MUTANTS = {
     "exp takes the argument": ("exp", Pullbacks("exp", (lambda g, y, x, **_: g * x,))),
     "cos has no sign": ("cos", Pullbacks("cos", (lambda g, y, x, **_: g * lax.sin(x),))),
     "sqrt forgets the half": ("sqrt", Pullbacks("sqrt", (lambda g, y, x, **_: g / y,))),
-    "pow keeps the exponent": ("pow", Code(rows._power_base, "lax.sub(b, _number(1, b))", "b")),
-    "integer_pow keeps the exponent": ("cube", Code(rows._integer_power, "y - 1", "y")),
-    "max counts ties twice": ("max of equals", Code(rows._balanced, "twos, ones)", "ones, ones)")),
+    "pow keeps the exponent": ("pow", Code(rows_elementwise._power_base, "lax.sub(b, number(1, b))", "b")),
+    "integer_pow keeps the exponent": ("cube", Code(rows_elementwise._integer_power, "y - 1", "y")),
+    "max counts ties twice": ("max of equals", Code(rows_elementwise._larger, "0.5", "1.0")),
     "max gives ties to the first": (
         "max at a tie",
         Pullbacks(
@@ -53,37 +65,37 @@ MUTANTS = {
     "abs goes down at 0": ("abs at 0", Pullbacks("abs", (lambda g, y, x, **_: jnp.where(x > 0, g, -g),))),
     "reduce_max counts ties more than once": (
         "reduce_max of equals",
-        Code(rows._extremum, "lax.div(g, lax.reduce_sum(here, axes))", "g"),
+        Code(rows_reductions._extremum, "lax.div(g, count)", "g"),
     ),
-    "broadcast axes are not summed": ("mul, broadcast", Code(rows.fit, "if g.shape == shape:", "if shape:")),
+    "broadcast axes are not summed": ("mul, broadcast", Code(rows_kinds.fit, "if g.shape == shape:", "if shape:")),
     "a broadcast number is not summed": (
         "mul by a number",
         Code(
-            rows.fit,
+            rows_kinds.fit,
             "if not shape:\n        return lax.reduce_sum(g, tuple(range(g.ndim)))",
             "if not shape:\n        return g",
         ),
     ),
     "a broadcast number gets the first": (
         "mul by a number",
-        Code(rows.fit, "lax.reduce_sum(g, tuple(range(g.ndim)))", "lax.reshape(g, (g.size,))[0]"),
+        Code(rows_kinds.fit, "lax.reduce_sum(g, tuple(range(g.ndim)))", "lax.reshape(g, (g.size,))[0]"),
     ),
     # rows of linear primitives
     "dot_general leaves the axes as they come": (
         "a product from the left",
-        Code(rows_linear._dot_general, "in np.argsort(axes)", "in range(len(axes))"),
+        Code(rows_products._dot_general, "in np.argsort(axes)", "in range(len(axes))"),
     ),
     "dot_general orders the axes the other way": (
         "a product over two axes",
-        Code(rows_linear._dot_general, "np.argsort(axes)", "axes"),
+        Code(rows_products._dot_general, "np.argsort(axes)", "axes"),
     ),
     "dot_general takes contracted axes as listed": (
         "a product over two axes",
-        Code(rows_linear._dot_general, "key=lambda k: contract[other_i][k]", "key=lambda k: k"),
+        Code(rows_products._dot_general, "key=lambda k: contract[other_i][k]", "key=lambda k: k"),
     ),
     "dot_general contracts its own kept axes": (
         "a product of matrices",
-        Code(rows_linear._dot_general, "(g_other, tuple(kept[other_i]))", "(g_other, tuple(contract[other_i]))"),
+        Code(rows_products._dot_general, "(g_other, tuple(kept[other_i]))", "(g_other, tuple(contract[other_i]))"),
     ),
     "reduce_sum broadcasts along the other axes": (
         "reduce_sum",
@@ -95,20 +107,20 @@ MUTANTS = {
     ),
     "concatenate starts at the next": (
         "concatenate",
-        Code(rows_linear._concatenate, "operands[:i]", "operands[: 1 - i]"),
+        Code(rows_linear._concatenate, "parts[i] for", "parts[-1] for"),
     ),
     "slice forgets the strides": (
         "slice",
         Code(rows_linear._slice, "(start, size - covered, stride - 1)", "(start, size - start - n, 0)"),
     ),
     "slice starts at 0": ("slice", Code(rows_linear._slice, "(start, size - covered,", "(0, size - covered + start,")),
-    "pad forgets what is inside": ("pad", Code(rows_linear._pad_operand, "interior + 1 for", "1 for")),
+    "pad forgets what is inside": ("pad", Code(rows_linear._pad, "interior + 1 for", "1 for")),
     "pad gives its value all": (
         "pad",
         Code(
-            rows_linear._pad_value,
-            "lax.sub(lax.reduce_sum(g, every), lax.reduce_sum(inside, every))",
-            "lax.reduce_sum(g, every)",
+            rows_linear._pad,
+            "lax.sub(sums(g), sums(inside))",
+            "sums(g)",
         ),
     ),
     "select_n swaps the cases": ("select_n", Code(rows_linear._select, "k == i - 1", "k != i - 1")),
@@ -118,6 +130,6 @@ MUTANTS = {
     ),
     "convert_element_type keeps the dtype of the result": (
         "convert_element_type",
-        Code(rows_linear._convert, "lax.convert_element_type(g, jnp.result_type(x))", "g"),
+        Code(rows_linear._convert, ", jnp.result_type(x))", ", g.dtype)"),
     ),
 }

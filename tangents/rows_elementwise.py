@@ -1,0 +1,179 @@
+"""Rows of the elementwise primitives: each function is v ↦ v · ∂y/∂x, which pulls cotangents back and pushes tangents.
+
+They stand by what they keep for the backward pass: the result where it is enough, since the program has it anyway.
+Kinks and ties follow JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from tangents.rows_kinds import Rule, elementwise, is_complex, number, widened
+
+type Scale = Callable[..., Any]
+
+LOG_2, ROOT_PI = np.log(2), np.sqrt(np.pi)
+
+
+def _times(v: Any, factor: float) -> Any:
+    return lax.mul(v, number(factor, v))
+
+
+def _plus(x: Any, term: float) -> Any:
+    return lax.add(x, number(term, x))
+
+
+def _where(condition: Any, v: Any) -> Any:
+    """v where the condition holds, else 0."""
+    return lax.select(widened(condition, v), v, lax.full_like(v, 0))
+
+
+def _integer_power(v: Any, _: Any, x: Any, *, y: int) -> Any:
+    return lax.full_like(v, 0) if y == 0 else lax.mul(v, _times(lax.integer_pow(x, y - 1), y))
+
+
+def _larger(v: Any, a: Any, b: Any) -> Any:
+    """v where a > b, half of it at ties, else 0."""
+    return lax.select(lax.gt(a, b), v, lax.select(lax.eq(a, b), _times(v, 0.5), lax.full_like(v, 0)))
+
+
+def _nonzero(x: Any) -> Any:
+    return lax.select(lax.eq(x, number(0, x)), lax.full_like(x, 1), x)
+
+
+def _power_base(v: Any, y: Any, a: Any, b: Any, **_: Any) -> Any:
+    if jnp.issubdtype(jnp.result_type(b), np.inexact):
+        return lax.mul(v, lax.mul(b, lax.pow(a, lax.sub(b, number(1, b)))))
+    b = jnp.broadcast_to(b, jnp.shape(y))
+    zero = lax.eq(b, lax.full_like(b, 0))
+    factor = lax.mul(lax.convert_element_type(b, y.dtype), lax.pow(a, lax.select(zero, lax.full_like(b, 1), b - 1)))
+    return lax.mul(v, lax.select(zero, lax.full_like(factor, 0), factor))
+
+
+def _norm(x: Any, y: Any) -> Any:
+    return lax.add(lax.square(x), lax.square(y))
+
+
+def _unary(keeps: str, complex: bool, **scales: Scale) -> dict[str, Rule]:
+    return {name: elementwise(scale, keeps=keeps, complex=complex) for name, scale in scales.items()}
+
+
+# What keeps nothing is linear as well: the factor is a constant.
+_OF_NOTHING = {
+    **_unary(
+        "nothing", True, neg=lambda v, y, x, **_: lax.neg(v), copy=lambda v, y, x, **_: v, name=lambda v, y, x, **_: v
+    ),
+    "reduce_precision": elementwise(lambda v, y, x, **to: lax.reduce_precision(v, **to), keeps="nothing"),
+    "add": elementwise(lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: v, keeps="nothing", complex=True),
+    "add_any": elementwise(lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: v, keeps="nothing", complex=True),
+    "sub": elementwise(lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: lax.neg(v), keeps="nothing", complex=True),
+}
+
+_OF_RESULT = {
+    **_unary(
+        "the result",
+        True,
+        exp=lambda v, y, x, **_: lax.mul(v, y),
+        exp2=lambda v, y, x, **_: lax.mul(v, _times(y, LOG_2)),
+        expm1=lambda v, y, x, **_: lax.mul(v, _plus(y, 1)),
+        tan=lambda v, y, x, **_: lax.mul(v, _plus(lax.square(y), 1)),
+        tanh=lambda v, y, x, **_: lax.mul(v, lax.one_minus_square(y)),
+        logistic=lambda v, y, x, **_: lax.mul(v, lax.mul(y, lax.sub(number(1, y), y))),
+        sqrt=lambda v, y, x, **_: lax.div(v, _times(y, 2)),
+        rsqrt=lambda v, y, x, **_: lax.mul(v, _times(lax.integer_pow(y, 3), -0.5)),
+    ),
+    **_unary(
+        "the result",
+        False,
+        cbrt=lambda v, y, x, **_: lax.div(v, _times(lax.square(y), 3)),
+        erf_inv=lambda v, y, x, **_: lax.mul(v, _times(lax.exp(lax.square(y)), ROOT_PI / 2)),
+    ),
+}
+
+_OF_ARGUMENT = {
+    **_unary(
+        "the argument",
+        True,
+        log=lambda v, y, x, **_: lax.div(v, x),
+        log1p=lambda v, y, x, **_: lax.div(v, _plus(x, 1)),
+        log2=lambda v, y, x, **_: lax.div(v, _times(x, LOG_2)),
+        sin=lambda v, y, x, **_: lax.mul(v, lax.cos(x)),
+        cos=lambda v, y, x, **_: lax.neg(lax.mul(v, lax.sin(x))),
+        sinh=lambda v, y, x, **_: lax.mul(v, lax.cosh(x)),
+        cosh=lambda v, y, x, **_: lax.mul(v, lax.sinh(x)),
+        atan=lambda v, y, x, **_: lax.div(v, _plus(lax.square(x), 1)),
+        asinh=lambda v, y, x, **_: lax.mul(v, lax.rsqrt(_plus(lax.square(x), 1))),
+        atanh=lambda v, y, x, **_: lax.div(v, lax.one_minus_square(x)),
+        square=lambda v, y, x, **_: lax.mul(v, _times(x, 2)),
+        one_minus_square=lambda v, y, x, **_: lax.mul(v, _times(x, -2)),
+        integer_pow=_integer_power,
+    ),
+    **_unary(
+        "the argument",
+        False,
+        abs=lambda v, y, x, **_: lax.select(lax.ge(x, number(0, x)), v, lax.neg(v)),
+        asin=lambda v, y, x, **_: lax.mul(v, lax.rsqrt(lax.one_minus_square(x))),
+        acos=lambda v, y, x, **_: lax.neg(lax.mul(v, lax.rsqrt(lax.one_minus_square(x)))),
+        acosh=lambda v, y, x, **_: lax.mul(v, lax.rsqrt(lax.mul(_plus(x, -1), _plus(x, 1)))),
+        erf=lambda v, y, x, **_: lax.mul(v, _times(lax.exp(lax.neg(lax.square(x))), 2 / ROOT_PI)),
+        erfc=lambda v, y, x, **_: lax.mul(v, _times(lax.exp(lax.neg(lax.square(x))), -2 / ROOT_PI)),
+        lgamma=lambda v, y, x, **_: lax.mul(v, lax.digamma(x)),
+        digamma=lambda v, y, x, **_: lax.mul(v, lax.polygamma(number(1, x), x)),
+    ),
+}
+
+_OF_SEVERAL = {
+    "mul": elementwise(
+        lambda v, y, a, b, **_: lax.mul(v, b),
+        lambda v, y, a, b, **_: lax.mul(v, a),
+        keeps="the other argument",
+        complex=True,
+        where=lambda a, b, *, out_dtype=None: out_dtype is None,  # a product has the dtype of its factors
+    ),
+    "div": elementwise(
+        lambda v, y, a, b, **_: lax.div(v, b),
+        lambda v, y, a, b, **_: lax.neg(lax.mul(v, lax.div(y, b))),
+        keeps="the denominator, the result",
+        complex=True,
+    ),
+    "pow": elementwise(
+        _power_base,
+        lambda v, y, a, b, **_: lax.mul(v, lax.mul(lax.log(_nonzero(a)), y)),
+        keeps="the arguments, the result",
+        where=lambda a, b: not is_complex(a),
+    ),
+    "max": elementwise(
+        lambda v, y, a, b, **_: _larger(v, a, b),
+        lambda v, y, a, b, **_: _larger(v, b, a),
+        keeps="the arguments",
+    ),
+    "min": elementwise(
+        lambda v, y, a, b, **_: _larger(v, b, a),
+        lambda v, y, a, b, **_: _larger(v, a, b),
+        keeps="the arguments",
+    ),
+    "atan2": elementwise(
+        lambda v, y, a, b, **_: lax.mul(v, lax.div(b, _norm(a, b))),
+        lambda v, y, a, b, **_: lax.mul(v, lax.div(lax.neg(a), _norm(a, b))),
+        keeps="the arguments",
+    ),
+    # The result of a rem is a − n·b for the whole number n that is wanted.
+    "rem": elementwise(
+        lambda v, y, a, b, **_: v,
+        lambda v, y, a, b, **_: lax.mul(v, lax.neg(lax.round(lax.div(lax.sub(a, y), b)))),
+        keeps="the arguments, the result",
+    ),
+    "clamp": elementwise(
+        lambda v, y, low, x, high: _where(lax.bitwise_and(lax.gt(low, x), lax.lt(low, high)), v),
+        lambda v, y, low, x, high: _where(lax.bitwise_and(lax.gt(x, low), lax.lt(x, high)), v),
+        lambda v, y, low, x, high: _where(lax.gt(x, high), v),
+        keeps="the arguments",
+    ),
+}
+
+ELEMENTWISE: dict[str, Rule] = {**_OF_NOTHING, **_OF_RESULT, **_OF_ARGUMENT, **_OF_SEVERAL}

@@ -1,0 +1,159 @@
+"""What a row of the table is: a pullback and a pushforward of one primitive, adjoint to each other.
+
+    pull(asked, g, y, *arguments, **params) ↦ the cotangents of the asked-for arguments
+    push(tangents, y, *arguments, **params) ↦ the tangent of the result
+    ⟨g, push t⟩ = ⟨pull g, t⟩
+
+y is the result, g its cotangent.  What a row mentions is what is kept for the backward pass.  There are three kinds:
+
+    elementwise   t ↦ t·d in each argument, a diagonal matrix: one function is both, for a diagonal is its own transpose
+    linear        the pushforward is the operation itself; the pullback is written down, its transpose
+    general       both are written down
+
+Tangents that are zero are `ZERO`.  Of a primitive with several results, y is a tuple, g a `Sparse` by position and the
+pushforward's value a tuple.  Complex matrices are transposed without conjugation, as JAX does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from combinators.primitives import bind
+from combinators.terms import Primitive
+from combinators.types import is_discrete, type_of
+from tangents.sparse import ZERO
+
+type PullbackOfArgument = Callable[..., Any]  # (g, y, *arguments, **params) ↦ the cotangent of that argument
+type Pull = Callable[..., list[Any]]
+type Push = Callable[..., Any]
+
+
+def _always(*_: Any, **params: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A row.  `keeps` says in words what is kept; `complex` whether it holds for complex numbers, `where` for what."""
+
+    kind: str
+    pull: Pull
+    push: Push
+    keeps: str
+    complex: bool = False
+    where: Callable[..., bool] = _always  # (*arguments, **params): JAX's own rule serves elsewhere
+
+    def __getitem__(self, i: int) -> PullbackOfArgument:
+        return lambda g, y, /, *arguments, **params: self.pull((i,), g, y, *arguments, **params)[0]
+
+    def covers(self, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> bool:
+        """Whether the row holds for these arguments, of which only the types are looked at."""
+        return (self.complex or not any(map(is_complex, arguments))) and self.where(*arguments, **params)
+
+
+def each(*pullbacks: PullbackOfArgument | None) -> Pull:
+    """A pullback given by one function for each argument; None for arguments that are discrete."""
+
+    def pull(asked: Sequence[int], g: Any, y: Any, /, *arguments: Any, **params: Any) -> list[Any]:
+        found: list[Any] = []
+        for i in asked:
+            pullback = pullbacks[i]
+            assert pullback is not None
+            found.append(pullback(g, y, *arguments, **params))
+        return found
+
+    return pull
+
+
+def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, where: Any = _always) -> Rule:
+    """The row of (x1, ..., xn) ↦ y by entries; `scale(v, y, *arguments, **params)` is v · ∂y/∂xi, for each i.
+
+    Arguments of rank 0, and axes of size 1, are broadcast: pulling back sums over them.
+    """
+
+    def pull(asked: Sequence[int], g: Any, y: Any, /, *arguments: Any, **params: Any) -> list[Any]:
+        return [fit(scales[i](g, y, *arguments, **params), arguments[i]) for i in asked]
+
+    def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
+        return total(scales[i](widened(t, y), y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
+
+    return Rule("elementwise", pull, push, keeps, complex, where)
+
+
+def linear(
+    name: str, pull: Pull, keeps: str = "nothing", *, jointly: bool = True, where: Any = _always, **instead: Any
+) -> Rule:
+    """The row of a primitive that is linear in all its inexact arguments jointly, or else in each, others fixed.
+
+    `instead` are the parameters that make it linear where it is affine.
+    """
+
+    def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
+        given = [i for i, t in enumerate(tangents) if t is not ZERO]
+        if not given:
+            return ZERO
+        params.update(instead)
+        if jointly:
+            zipped = zip(arguments, tangents, strict=True)
+            return run(name, *(x if is_discrete(type_of(x)) else dense(t, x) for x, t in zipped), **params)
+        at = lambda i: (*arguments[:i], tangents[i], *arguments[i + 1 :])
+        return total(run(name, *at(i), **params) for i in given)
+
+    return Rule("linear", pull, push, keeps, True, where)
+
+
+def general(pull: Pull, push: Push, keeps: str, *, complex: bool = False, where: Any = _always) -> Rule:
+    """The row of a primitive whose pushforward is no simpler than its pullback."""
+    return Rule("general", pull, push, keeps, complex, where)
+
+
+def run(name: str, *arguments: Any, **params: Any) -> Any:
+    """A primitive applied, with all of its parameters given."""
+    return bind(Primitive(name, tuple(sorted(params.items()))), arguments)
+
+
+def total(tangents: Any) -> Any:
+    """The sum of tangents; `ZERO` if there are none."""
+    terms = list(tangents)
+    return reduce(lax.add, terms) if terms else ZERO
+
+
+def dense(t: Any, x: Any) -> Any:
+    """A tangent of x as an array."""
+    return lax.full_like(x, 0) if t is ZERO else t
+
+
+def widened(t: Any, y: Any) -> Any:
+    """A tangent broadcast to the shape of the result y, as binary primitives broadcast their arguments."""
+    shape = jnp.shape(y)
+    if t.shape == shape:
+        return t
+    return lax.broadcast_in_dim(t, shape, tuple(range(t.ndim)))
+
+
+def fit(g: Any, x: Any) -> Any:
+    """Sums a cotangent over the axes along which the argument x was broadcast."""
+    shape = jnp.shape(x)
+    if g.shape == shape:
+        return g
+    if not shape:
+        return lax.reduce_sum(g, tuple(range(g.ndim)))
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, shape, strict=True)) if n != m)
+    return lax.reshape(lax.reduce_sum(g, axes), shape)
+
+
+def number(value: Any, like: Any) -> Any:
+    """A number of the dtype of an array: `lax` promotes nothing."""
+    return np.asarray(value, jnp.result_type(like))
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array is one of complex numbers."""
+    return jnp.issubdtype(type_of(x).dtype, np.complexfloating)

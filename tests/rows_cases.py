@@ -1,0 +1,363 @@
+"""The cases of the table of rows: for each primitive, functions of one equation with their arguments."""
+
+import numpy as np
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+
+import combinators as C
+from combinators.primitives import bind
+
+
+def op(name, **params):
+    """A primitive as a function of arrays."""
+    return lambda *arguments: bind(C.primitive(name, **params), arguments)
+
+
+def real(*shape, low=-2.0, high=2.0):
+    """Reals spread over an interval, in an order that is not sorted."""
+    return (low + (high - low) * ((np.arange(np.prod(shape)) + 0.4) * 0.6180339887 % 1.0)).reshape(shape)
+
+
+def positive(*shape):
+    return real(*shape, low=0.2, high=3.0)
+
+
+def inside(*shape):
+    return real(*shape, low=-0.9, high=0.9)
+
+
+def complex_(*shape):
+    return real(*shape) + 1j * real(*shape, low=1.7, high=-0.3)
+
+
+def unary(operation, values=real, *more):
+    return [(operation, values(*shape)) for shape in ((2, 3), (), (0, 2))] + [(operation, x) for x in more]
+
+
+def holomorphic(operation, values=real):
+    return unary(operation, values, complex_(3))
+
+
+# The shapes in which a binary primitive broadcasts: equal, rank 0 and size 1 on either side, and empty ones.
+SHAPES = [
+    ((2, 3), (2, 3)), ((), ()), ((2, 3), ()), ((), (2, 3)), ((2, 3), (2, 1)), ((2, 1), (1, 3)), ((1, 1), (2, 3)),
+    ((0, 3), (0, 3)), ((0, 3), ()), ((0, 3), (1, 3)), ((0, 1), (0, 3)),
+]  # fmt: skip
+
+
+def binary(operation, left=real, right=positive, shapes=SHAPES[::4], more=()):
+    return [(operation, left(*a), right(*b)) for a, b in shapes] + [(operation, *xs) for xs in more]
+
+
+def dots():
+    """dot_general over contracted and batch axes in every order."""
+    dimensions = [
+        (((1,), (0,)), ((), ()), (2, 3), (3, 4)),
+        (((0,), (1,)), ((), ()), (3, 2), (4, 3)),
+        (((), ()), ((), ()), (2, 3), (4,)),
+        (((0,), (0,)), ((), ()), (3,), (3,)),
+        (((2, 1), (0, 1)), ((), ()), (2, 3, 4), (4, 3, 5)),
+        (((1, 2), (2, 0)), ((), ()), (2, 3, 4), (4, 5, 3)),
+        (((2,), (1,)), ((0,), (0,)), (2, 3, 4), (2, 4, 5)),
+        (((3,), (1,)), ((0, 2), (3, 0)), (2, 5, 3, 4), (3, 4, 6, 2)),
+        (((1, 3), (3, 0)), ((2,), (1,)), (2, 3, 4, 5), (5, 4, 6, 3)),
+        (((0, 1), (0, 1)), ((), ()), (2, 3), (2, 3)),
+        (((1,), (0,)), ((), ()), (2, 0), (0, 4)),
+        (((1,), (1,)), ((0,), (0,)), (0, 3), (0, 3)),
+        (((), ()), ((0,), (0,)), (3,), (3,)),
+    ]
+    cases = [(lambda x, y, c=c, b=b: lax.dot_general(x, y, (c, b)), real(*l), real(*r)) for c, b, l, r in dimensions]
+    return [*cases, (lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((), ()))), complex_(2, 3), complex_(4, 3))]
+
+
+def convolutions():
+    """Strides, padding, dilations and groups, and layouts of axes; images of 6 by 5, kernels of 3 by 2."""
+    plain = {"window_strides": (1, 1), "padding": ((0, 0), (0, 0))}
+    cases = [
+        ({}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"window_strides": (2, 3)}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"padding": ((2, 1), (0, 3))}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"padding": ((-1, 1), (3, -2)), "window_strides": (2, 1)}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"lhs_dilation": (2, 1), "rhs_dilation": (1, 3), "window_strides": (2, 2)}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"lhs_dilation": (3, 2), "padding": ((1, 4), (2, 0)), "window_strides": (2, 3)}, (2, 4, 6, 5), (3, 4, 3, 2)),
+        ({"feature_group_count": 2, "padding": ((1, 1), (1, 0))}, (2, 4, 6, 5), (6, 2, 3, 2)),
+        ({"feature_group_count": 4, "rhs_dilation": (2, 2)}, (2, 4, 6, 5), (4, 1, 3, 2)),
+        ({"batch_group_count": 2, "window_strides": (1, 2)}, (4, 3, 6, 5), (6, 3, 3, 2)),
+        ({"batch_group_count": 4, "padding": ((2, 0), (1, 1))}, (4, 3, 6, 5), (4, 3, 3, 2)),
+        ({"dimension_numbers": ("NHWC", "HWIO", "NHWC"), "window_strides": (2, 2)}, (2, 6, 5, 4), (3, 2, 4, 3)),
+        ({"dimension_numbers": ("NHWC", "HWIO", "NHWC"), "feature_group_count": 2}, (2, 6, 5, 4), (3, 2, 2, 6)),
+        ({"dimension_numbers": ("HNWC", "OWHI", "NCWH"), "batch_group_count": 2}, (6, 4, 5, 3), (6, 2, 3, 3)),
+        ({}, (0, 4, 6, 5), (3, 4, 3, 2)),
+        ({}, (2, 4, 2, 5), (3, 4, 3, 2)),
+        ({}, (2, 0, 6, 5), (3, 0, 3, 2)),
+    ]
+    run = lambda how: lambda x, k: lax.conv_general_dilated(x, k, **{**plain, **how})
+    wider = (run({"preferred_element_type": np.float64}), real(1, 2, 4, 4), real(3, 2, 3, 2))
+    return [*((run(how), real(*x), real(*k)) for how, x, k in cases), wider]
+
+
+def slices():
+    windows = [
+        ((4, 6), (0, 1), (4, 5), (2, 2)), ((6,), (1,), (5,), None), ((7,), (1,), (7,), (3,)), ((7,), (2,), (6,), (3,)),
+        ((4, 6), (3, 5), (4, 6), None), ((4,), (2,), (2,), None), ((0, 3), (0, 0), (0, 2), None),
+    ]  # fmt: skip
+    return [(lambda x, w=w: lax.slice(x, *w), values(*shape)) for values in (real, complex_) for shape, *w in windows]
+
+
+def pads():
+    configurations = [
+        ((2, 3), [(1, 0, 1), (-1, 2, 0)]), ((4,), [(1, 2, 0)]), ((4,), [(0, 0, 2)]), ((4,), [(-1, 0, 0)]),
+        ((5,), [(-1, 2, 1)]), ((5,), [(2, -3, 2)]), ((5,), [(-2, -2, 2)]), ((1,), [(1, 1, 3)]), ((0,), [(2, 1, 0)]),
+        ((0,), [(0, 0, 0)]), ((3,), [(-1, -2, 0)]), ((), []),
+    ]  # fmt: skip
+    return [(lambda x, v, c=c: lax.pad(x, v, c), real(*shape), np.float64(0.7)) for shape, c in configurations]
+
+
+def reductions(operation, values=real, more=()):
+    shapes = [((2, 3, 4), (0, 2)), ((3,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 1, 4), (1,)), ((2, 3), ())]
+    return [(lambda x, a=a: operation(x, a), values(*shape)) for shape, a in [*shapes, *more]]
+
+
+def windows(operation, start, dilated=True):
+    """Windows of 3 by 2, of 2 by 1 and of 1 by 1, with strides, padding and dilations."""
+    ones, none = (1, 1), ((0, 0), (0, 0))
+    cases = [
+        ((4, 5), (3, 2), (1, 1), none, ones, ones), ((4, 5), (3, 2), (2, 2), none, ones, ones),
+        ((4, 5), (2, 2), (2, 3), ((1, 0), (1, 1)), ones, ones), ((0, 5), (1, 2), (1, 1), none, ones, ones),
+        ((5, 5), (1, 1), (3, 2), none, ones, ones),
+    ]  # fmt: skip
+    if dilated:
+        cases += [
+            ((4, 5), (3, 2), (2, 1), ((1, 2), (0, 3)), (2, 1), (1, 2)),
+            ((4, 5), (3, 2), (1, 2), ((2, 0), (3, 1)), (1, 3), (2, 1)),
+            ((4, 5), (1, 2), (1, 2), ((3, 4), (0, 0)), ones, ones),
+            ((2, 2), (3, 2), (1, 1), none, ones, ones),
+        ]
+    return [
+        (lambda x, w=w: lax.reduce_window(x, np.float64(start), operation, *w), real(*shape)) for shape, *w in cases
+    ]
+
+
+def along(axis, rank):
+    return lax.GatherDimensionNumbers(tuple(i for i in range(rank) if i != axis), (axis,), (axis,))
+
+
+BATCHED = lax.GatherDimensionNumbers((1,), (), (1,), (0,), (0,))  # of each line a window at its own place
+MODES = ["clip", "fill", "promise_in_bounds"]
+
+
+def gathers():
+    """Indices that repeat and, where the mode allows it, are out of bounds; windows; batch axes; none at all."""
+    cases = []
+    for mode in MODES:
+        far = [[4], [0], [4], [9], [-7]] if mode != "promise_in_bounds" else [[4], [0], [4], [1], [1]]
+        how = {"mode": mode, "fill_value": 0.5 if mode == "fill" else None}
+        cases += [
+            (along(0, 2), (1, 3), how, real(5, 3), np.array(far)),
+            (BATCHED, (1, 2), how, real(2, 4), np.array([[1], [far[3][0]]])),
+            (
+                lax.GatherDimensionNumbers((1,), (0,), (0, 1)),
+                (1, 2),
+                how,
+                real(4, 3),
+                np.array([[0, 1], [2, far[3][0]]]),
+            ),
+        ]
+    cases += [(along(0, 1), (1,), {}, real(4), np.zeros((0, 1), int)), (along(1, 2), (0, 1), {}, real(0, 4), [[1]])]
+    cases += [(along(0, 1), (1,), {}, complex_(4), np.array([[1], [1]]))]
+    run = lambda numbers, sizes, how: lambda x, i: lax.gather(x, i, numbers, sizes, **how)
+    return [(run(numbers, sizes, how), x, np.asarray(i, np.int32)) for numbers, sizes, how, x, i in cases]
+
+
+def scatters(operation, **once):
+    writes = lambda n: lax.ScatterDimensionNumbers(
+        n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims, n.start_indices_batching_dims
+    )
+    cases = []
+    for mode in MODES:
+        far = mode != "promise_in_bounds"
+        repeated = [[4], [0], [2], [7 if mode == "fill" else 1]] if once else [[4], [0], [4], [7 if far else 1]]
+        cases += [
+            (along(0, 2), {"mode": mode}, real(5, 3), repeated, real(3, 4).T),
+            (BATCHED, {"mode": mode}, real(2, 4), [[1], [3 if far else 2]], positive(2, 2)),
+        ]
+    cases += [
+        (along(0, 1), {}, real(4), np.zeros((0, 1), int), real(0)),
+        (along(0, 1), {}, complex_(4), [[2]], complex_(1)),
+    ]
+    run = lambda n, how: lambda x, i, u: operation(x, i, u, writes(n), **{**how, **once})
+    return [(run(numbers, how), x, np.asarray(i, np.int32), u) for numbers, how, x, i, u in cases]
+
+
+def spd(*shape):
+    """Positive definite matrices."""
+    a = real(*shape, shape[-1])
+    return a @ np.swapaxes(a, -1, -2) + 2 * np.eye(shape[-1])
+
+
+def solves():
+    """A x = b and x A = b, of either triangle, transposed or not, with a diagonal of ones or not."""
+    hows = [
+        {"left_side": left, "lower": lower, "transpose_a": transposed, "unit_diagonal": lower != transposed}
+        for left in (True, False) for lower in (True, False) for transposed in (True, False)
+    ]  # fmt: skip
+    cases = [(how, spd(3), real(3, 2) if how["left_side"] else real(2, 3)) for how in hows]
+    cases += [
+        ({"left_side": True, "lower": True, "transpose_a": False, "unit_diagonal": False}, spd(2, 3), real(2, 3, 1))
+    ]
+    cases += [({"left_side": True, "lower": True, "transpose_a": True, "unit_diagonal": True}, spd(3), real(3, 0))]
+    return [(op("triangular_solve", conjugate_a=False, **how), a, b) for how, a, b in cases]
+
+
+def shaped(operation, cases, values=real):
+    """An operation of one array and a parameter, for each (shape, parameter)."""
+    return [(lambda x, p=p: operation(x, *p), values(*shape)) for shape, *p in cases]
+
+
+far, near = np.array([7, -9], np.int32), np.array([1, 0], np.int32)  # places to start at: clamped, and within bounds
+third = np.array([1.0, 2.0, 3.0])
+
+CASES = {
+    "neg": holomorphic(lax.neg),
+    "copy": holomorphic(op("copy")),
+    "name": unary(lambda x: checkpoint_name(x, "here")),
+    "reduce_precision": unary(lambda x: lax.reduce_precision(x, 8, 10)),
+    "exp": holomorphic(lax.exp),
+    "exp2": holomorphic(lax.exp2),
+    "expm1": holomorphic(lax.expm1),
+    "tan": holomorphic(lax.tan, inside),
+    "tanh": holomorphic(lax.tanh),
+    "logistic": holomorphic(lax.logistic),
+    "sqrt": holomorphic(lax.sqrt, positive),
+    "rsqrt": holomorphic(lax.rsqrt, positive),
+    "cbrt": unary(lax.cbrt, positive),
+    "erf_inv": unary(lax.erf_inv, inside),
+    "log": holomorphic(lax.log, positive),
+    "log1p": holomorphic(lax.log1p, positive),
+    "log2": holomorphic(op("log2", accuracy=None), positive),
+    "sin": holomorphic(lax.sin),
+    "cos": holomorphic(lax.cos),
+    "sinh": holomorphic(lax.sinh),
+    "cosh": holomorphic(lax.cosh),
+    "atan": holomorphic(lax.atan),
+    "asinh": holomorphic(lax.asinh),
+    "atanh": holomorphic(lax.atanh, inside),
+    "square": holomorphic(lax.square),
+    "one_minus_square": holomorphic(op("one_minus_square")),
+    "integer_pow": [(op("integer_pow", y=n), x) for n in (3, -3, -1, 2, 7) for x in (positive(3), complex_(2))],
+    "abs": unary(lax.abs),
+    "asin": unary(lax.asin, inside),
+    "acos": unary(lax.acos, inside),
+    "acosh": unary(lax.acosh, lambda *s: 1.1 + positive(*s)),
+    "erf": unary(lax.erf),
+    "erfc": unary(lax.erfc),
+    "lgamma": unary(lax.lgamma, positive),
+    "digamma": unary(lax.digamma, positive),
+    "add": binary(lax.add, more=[(complex_(3), complex_(3))]),
+    "add_any": [(op("add_any"), real(2, 3), real(2, 3))],
+    "sub": binary(lax.sub, more=[(complex_(3), complex_(3))]),
+    "mul": binary(lax.mul, shapes=SHAPES, more=[(complex_(3), complex_(3))]),
+    "div": binary(lax.div, shapes=SHAPES[:5], more=[(complex_(3), complex_(3))]),
+    "pow": binary(lax.pow, positive, more=[(positive(4), np.array([0, 1, 2, -1])), (positive(2, 4), np.int64(3))]),
+    "max": binary(lax.max),
+    "min": binary(lax.min),
+    "atan2": binary(lax.atan2),
+    "rem": binary(lax.rem, lambda *s: 3.3 * real(*s)),
+    "clamp": [(lax.clamp, -positive(2, 3), 1.5 * real(2, 3), positive(2, 3)),
+              (lax.clamp, np.float64(-0.7), real(2, 3), np.float64(0.7)), (lax.clamp, real(0), real(0), real(0))],
+    "complex": [(lax.complex, real(3), positive(3)), (lax.complex, real(), real())],
+    "real": [(lax.real, complex_(3))],
+    "imag": [(lax.imag, complex_(3))],
+    "conj": [(lax.conj, complex_(3)), (lax.conj, real(3))],
+    "broadcast_in_dim": shaped(lax.broadcast_in_dim, [
+        ((2, 3), (4, 2, 5, 3), (1, 3)), ((), (2, 3), ()), ((3,), (2, 3), (1,)), ((2,), (2, 3), (0,)),
+        ((1,), (3,), (0,)),
+        ((2, 1), (2, 3), (0, 1)), ((1, 1), (2, 4, 3), (0, 2)), ((3,), (0, 3), (1,)), ((3,), (1, 3), (1,)),
+    ]),
+    "concatenate": [
+        (lambda *xs, d=d: lax.concatenate(xs, d), *(real(*shape) for shape in shapes))
+        for d, shapes in [(1, [(2, 3), (2, 1)]), (0, [(2,), (3,), (0,), (1,)]), (0, [(0, 3), (2, 3)])]
+    ],
+    "cumsum": shaped(lax.cumsum, [((2, 3), 1), ((2, 3), 0, True), ((0, 2), 0)])
+    + shaped(lax.cumsum, [((3,), 0)], complex_),
+    "convert_element_type": [
+        (lambda x, d=d: lax.convert_element_type(x, d), real(3).astype(s))
+        for s, d in [("float64", "float32"), ("float32", "float64"), ("float64", "bfloat16"), ("bfloat16", "float32"),
+                     ("float64", "complex128"), ("complex128", "complex64")]
+    ],
+    "pad": pads(),
+    "reduce_sum": reductions(lax.reduce_sum, more=[((0, 3), (0,))]) + reductions(lax.reduce_sum, complex_),
+    "rev": shaped(lax.rev, [((2, 3), (1,)), ((2, 3), (0, 1)), ((0, 3), (0,)), ((2, 3), ())]),
+    "slice": slices(),
+    "split": [(lambda x, s=s, a=a: tuple(lax.split(x, s, a)), real(5, 3)) for s, a in [((2, 0, 3), 0), ((1, 2), 1)]],
+    "squeeze": shaped(lax.squeeze, [((1, 3), (0,)), ((1, 3, 1), (0, 2)), ((1,), (0,)), ((1, 0), (0,))]),
+    "transpose": [
+        (lambda x, p=p: lax.transpose(x, p), real(*shape))
+        for shape, p in [((2, 3, 4), (2, 0, 1)), ((2, 3), (1, 0)), ((2, 3, 4), (1, 2, 0)), ((0, 3), (1, 0))]
+    ],
+    "reshape": shaped(lax.reshape, [((2, 3), (3, 2)), ((6,), (2, 3)), ((1, 1), (1,)), ((0, 3), (0,))]),
+    "select_n": [
+        (lax.select_n, np.array([True, False, True]), real(3), positive(3)),
+        (lax.select_n, np.array(True), real(2, 3), positive(2, 3)),
+        (lax.select_n, np.array([0, 2, 1], np.int32), real(3), positive(3), -positive(3)),
+        (lax.select_n, np.zeros((0,), bool), real(0), real(0)),
+        (lax.select_n, np.array([True, False, True]), complex_(3), complex_(3)),
+    ],
+    "dot_general": dots(),
+    "conv_general_dilated": convolutions(),
+    "dynamic_slice": [
+        (op("dynamic_slice", slice_sizes=sizes), real(4, 5), *at) for sizes, at in
+        [((2, 3), near), ((2, 3), far), ((0, 3), near)]
+    ],
+    "dynamic_update_slice": [
+        (op("dynamic_update_slice"), x, u, *at) for at in (near, far)
+        for x, u in [(real(4, 5), real(2, 3)), (real(4, 5), real(0, 3)), (real(0, 5), real(0, 3))]
+    ],
+    "gather": gathers(),
+    "scatter-add": scatters(lax.scatter_add),
+    "scatter": scatters(lax.scatter, unique_indices=True),
+    "top_k": [(lambda x, k=k, a=a: tuple(lax.top_k(x, k, axis=a)), real(*s)) for s, k, a in
+              [((2, 5), 3, 1), ((4, 2), 2, 0), ((5,), 5, 0), ((2, 3), 0, 1), ((0, 3), 2, 1)]],
+    "reduce_max": reductions(lax.reduce_max),
+    "reduce_min": reductions(lax.reduce_min),
+    "reduce_prod": reductions(lax.reduce_prod, more=[((0, 3), (0,))]) + reductions(lax.reduce_prod, complex_)[:2],
+    "reduce_window_sum": windows(lax.add, 0),
+    "reduce_window_max": windows(lax.max, -np.inf, dilated=False),
+    "reduce_window_min": windows(lax.min, np.inf, dilated=False),
+    "cholesky": [(op("cholesky"), spd(3)), (op("cholesky"), spd(2, 2)), (op("cholesky"), spd(0, 2))],
+    "triangular_solve": solves(),
+    "fft": [(op("fft", fft_type=k, fft_lengths=n), complex_(2, 4, 3)) for k in (lax.FftType.FFT, lax.FftType.IFFT)
+            for n in ((3,), (4, 3))],
+}  # fmt: skip
+
+zeros = np.array([0.0, -0.0, 2.0, -2.0])
+ties = np.array([[1.0, 3.0, 3.0], [3.0, 0.0, 3.0]])
+
+KINKS = {
+    "abs": [(lax.abs, zeros)],
+    "expm1": [(lax.expm1, zeros)],
+    "log1p": [(lax.log1p, np.array([0.0, -1.0, -0.5]))],
+    "tanh": [(lax.tanh, np.array([-30.0, 0.0, 30.0]))],
+    "logistic": [(lax.logistic, np.array([-800.0, 0.0, 800.0]))],
+    "sqrt": [(lax.sqrt, np.array([0.0, 4.0]))],
+    "cbrt": [(lax.cbrt, np.array([0.0, -8.0, 1.0]))],
+    "square": [(lax.square, zeros)],
+    "integer_pow": [(op("integer_pow", y=n), zeros) for n in (0, 1, 2, 3)],
+    "max": [(lax.max, *ties), (lax.max, ties, np.float64(3.0)), (lax.max, zeros, -zeros)],
+    "min": [(lax.min, *ties), (lax.min, ties, np.float64(3.0)), (lax.min, zeros, -zeros)],
+    "clamp": [(lax.clamp, np.float64(0.0), zeros, np.float64(2.0)), (lax.clamp, np.float64(1), zeros, np.float64(0)),
+              (lax.clamp, third, third, third)],
+    "rem": [(lax.rem, np.array([4.0, -4.0, 5.0, -5.0]), np.array([2.0, 2.0, -3.0, 3.0]))],
+    "div": [(lax.div, np.float64(0.0), np.float64(0.0))],
+    "pow": [
+        (lax.pow, np.zeros(4), np.array([0.5, 1.0, 2.0, 3.0])),
+        (lax.pow, -positive(3), third),
+        (lax.pow, -positive(4), np.array([0, 1, 2, -1])),
+        (lax.pow, zeros, np.array([0, 1, 2, 3])),
+    ],
+    "reduce_max": [(lambda x, a=a: lax.reduce_max(x, a), ties) for a in ((0,), (1,), (0, 1))],
+    "reduce_min": [(lambda x, a=a: lax.reduce_min(x, a), ties) for a in ((0,), (1,), (0, 1))],
+    "reduce_prod": [(lambda x: lax.reduce_prod(x, (0, 1)), ties), (lambda x: lax.reduce_prod(x, (1,)), ties)],
+    "reduce_window_max": [(lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (1, 1), "SAME"), ties)],
+    "top_k": [(lambda x: tuple(lax.top_k(x, 2)), ties)],
+}  # fmt: skip
