@@ -18,7 +18,7 @@ def plot(rows: list[Row], file: Path) -> None:
     places = range(len(rows))[::-1]
     for (label, key), marker in zip(STAGES.items(), "os^D", strict=True):
         known = [(row[key], place) for row, place in zip(rows, places, strict=True) if row[key]]
-        axes.scatter(*zip(*known, strict=True), marker=marker, label=label, alpha=0.8)
+        axes.scatter([x for x, _ in known], [y for _, y in known], marker=marker, label=label, alpha=0.8)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     ticks = [0.25, 0.5, 1, 2, 4]

@@ -30,7 +30,7 @@ class Model:
 MODELS = {
     "mlp": Model(mlp, {"sizes": (6, 5, 4), "batch": 3}),
     "cnn": Model(cnn, {"size": 8, "channels": (1, 2, 3), "batch": 2}),
-    "resnet50": Model(resnet, {"stages": (2, 1), "width": 2, "size": 16, "batch": 2, "classes": 5}),
+    "resnet50": Model(resnet, {"stages": (2,), "width": 2, "size": 16, "batch": 3, "classes": 5}),
     "lstm": Model(lstm, {"steps": 4, "batch": 2, "inputs": 3, "hidden": 5}),
     "transformer": Model(transformer, {"layers": 1, "width": 8, "heads": 2, "length": 5, "batch": 2, "words": 7}),
     "gaussian mixture": Model(gaussian_mixture, {"points": 6, "parts": 3, "size": 2}),
