@@ -1,4 +1,4 @@
-"""`python -m diffcurry laws [--examples N] [--seed S]`: the table of laws by readings."""
+"""`python -m diffcurry laws`, the table of laws by readings; `python -m diffcurry primitives`, that of primitives."""
 
 from diffcurry.command import main
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import combinators as C
 from combinators.law import page
-from tangents import READINGS
+from tangents import READINGS, rows_page
 from tangents.check_laws import check_law
 from tangents.report import Row
 
@@ -25,17 +25,30 @@ def main(arguments: list[str] | None = None) -> int:
     laws.add_argument("--seed", type=int, default=0, help="the seed of the examples (0)")
     laws.add_argument("--only", default="", help="only laws whose name or group contains this text")
     laws.add_argument("--page", action="store_true", help="print the page of laws instead")
+    primitives = commands.add_parser("primitives", help="how every primitive of JAX is differentiated")
+    primitives.add_argument("--page", action="store_true", help="print the page of primitives instead")
     options = parser.parse_args(arguments)
     if options.page:
-        print(page(C.LAWS), end="")
+        print(page(C.LAWS) if options.command == "laws" else rows_page.page(), end="")
         return 0
-    return _laws(options.examples, options.seed, options.only)
+    return _primitives() if options.command == "primitives" else _laws(options.examples, options.seed, options.only)
 
 
 def _positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is no number of examples: at least 1")
     return int(text)
+
+
+def _primitives() -> int:
+    table = Table("primitive", "way", "keeps", "complex", title="the primitives of JAX in reverse mode")
+    for kind, name, keeps, complex in rows_page.native():
+        table.add_row(name, kind, keeps, "[green]✓[/]" if complex else "")
+    for way, group, text in rows_page.rest():
+        names, note = (group, text) if way == "refused" else (text, group)
+        table.add_row(names, way, note, "")
+    Console().print(table)
+    return 0
 
 
 def _laws(examples: int, seed: int, only: str) -> int:

@@ -24,7 +24,7 @@ from tangents.sparse import ZERO
 type Row = Rule | tuple[PullbackOfArgument, ...]
 
 # Steps, whose derivative is zero where there is one; and what has whole numbers, truth values or keys as its result.
-_STEPS = "ceil floor round sign stop_gradient empty2 rng_uniform bitcast_convert_type"
+_STEPS = "ceil floor round sign stop_gradient empty2 bitcast_convert_type"
 _WHOLE = """
     and argmax argmin axis_index clz eq eq_to ge gt iota is_finite le le_to lt lt_to ne not or population_count
     random_bits random_fold_in random_seed random_split random_unwrap random_wrap reduce_and reduce_or reduce_xor

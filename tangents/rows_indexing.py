@@ -95,5 +95,5 @@ INDEXING: dict[str, Rule] = {
     "gather": linear("gather", each(_gather), "the indices", fill_value=0),
     "scatter-add": linear("scatter-add", each(lambda g, *_, **__: g, None, _updates), "the indices"),
     "scatter": linear("scatter", each(_overwritten, None, _updates), "the indices", where=_written_once),
-    "top_k": general(each(_top_k), _top_k_push, "the indices it found"),
+    "top_k": general(each(_top_k), _top_k_push, "the result"),
 }

@@ -20,6 +20,8 @@ from tests.rows_cases import CASES, KINKS
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 FAULTS = {("pad", 1)}  # JAX fails at the cotangent of the value alone
 
+UNEVEN = {"rem", "pow"}  # keep arguments where JAX keeps a factor
+
 # JAX's rule fails when a bound is of rank 0 and its derivative is asked for.
 INSTEAD = {"clamp": lambda a, x, b: lax.clamp(jnp.broadcast_to(a, x.shape), x, jnp.broadcast_to(b, x.shape))}
 
@@ -175,6 +177,30 @@ def test_no_more_equations_than_jaxs_and_no_more_kept(name, x64):
             theirs = equations(jaxs, case.g, *case.arguments)
         found = equations(ours, case.g, *case.arguments)
         assert len(found) <= len(theirs), "\n".join(map(str, [*found, "JAX:", *theirs]))
+
+
+def kept(f, *arguments):
+    """Which arguments a program uses."""
+    program = jax.make_jaxpr(f)(*arguments)
+    return dce_jaxpr(program.jaxpr, [True] * len(program.out_avals))[1]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_kept_is_what_the_row_says_and_no_more_than_jax_keeps(name, x64):
+    case = Case(name, *CASES[name][0])
+    y = jax.eval_shape(case.f, *case.arguments)
+    used = kept(lambda g, y, *xs: case.pull(g, y, *xs), case.g, y, *case.arguments)[len(jax.tree.leaves(y)) :]
+    results, arguments = used[: -len(case.arguments)], used[-len(case.arguments) :]
+    assert any(results) == ("result" in case.row.keeps)
+    assert any(arguments) == (case.row.keeps not in {"nothing", "the result"})
+
+    def residuals(*xs):
+        some = lambda *v: case.reference(*(v[case.asked.index(i)] if i in case.asked else x for i, x in enumerate(xs)))
+        return jax.tree.leaves(jax.vjp(some, *(xs[i] for i in case.asked))[1])
+
+    jaxs = {v for v in jax.make_jaxpr(residuals)(*case.arguments).jaxpr.outvars if not hasattr(v, "val")}
+    if name not in UNEVEN:
+        assert sum(used) <= len(jaxs)
 
 
 def test_bfloat16():

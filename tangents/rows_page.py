@@ -1,0 +1,129 @@
+"""What becomes of every primitive of JAX in reverse mode: the page of primitives, and the table on the screen."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from tangents.rows import CONSTANT, NATIVE
+
+# A part of the program, not an operation: each is read as terms, or keeps the rule that its author gave it.
+STRUCTURAL = (
+    *("cond", "scan", "while", "jit", "remat2", "eval_jaxpr", "sharding_constraint", "device_put"),
+    *("custom_jvp_call", "custom_lin", "custom_linear_solve", "custom_vjp_call"),
+)
+
+# A row would be long and no faster than JAX's rule, or the primitive is rare.
+DELEGATED: dict[str, tuple[str, ...]] = {
+    "sorting and running extrema": ("approx_top_k", "cumlogsumexp", "cummax", "cummin", "cumprod", "sort"),
+    "writing by other operations": (
+        *("scatter-max", "scatter-min", "scatter-mul"),
+        *("reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"),
+    ),
+    "decompositions": ("eig", "eigh", "lu", "qr", "svd", "tridiagonal_solve"),
+    "special functions": (
+        *("bessel_i0e", "bessel_i1e", "igamma", "igammac", "nextafter", "polygamma", "polynomial", "random_gamma"),
+        "regularized_incomplete_beta",
+    ),
+    "collectives": ("all_gather", "all_to_all", "ppermute", "psum", "ragged_all_to_all"),
+}
+
+# No derivative: what to do instead.
+_CUSTOM = "give it a derivative: jax.custom_vjp around the operation, or define(name, meaning, pullbacks)"
+_REFERENCE = "references are changed in place: return the new value instead"
+_TOKEN = "tokens order effects: leave them out of what is differentiated"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("after_all", "create_token"), _TOKEN),
+    **dict.fromkeys(("get", "swap"), _REFERENCE),
+    "hessenberg": _CUSTOM,
+    "householder_product": "use jnp.linalg.qr, which has a derivative",
+    "igamma_grad_a": "igamma is differentiable once in its first argument",
+    "pmax": "gather with lax.all_gather and take the maximum of that",
+    "pmin": "gather with lax.all_gather and take the minimum of that",
+    "rng_uniform": "use jax.random.uniform",
+    "schur": _CUSTOM,
+    "select_and_scatter": "use lax.reduce_window, whose pullback it is",
+    "tridiagonal": "use jnp.linalg.eigh, which has a derivative",
+    "zeta": "use lax.polygamma where the first argument is a whole number",
+}
+
+_EXAMPLE = """
+```python
+import numpy as np
+from tangents.rows import ROWS
+
+x, g, t = np.float32([1, 2]), np.float32([3, 4]), np.float32([5, 6])
+row, y = ROWS["square"], x * x
+(pulled,), pushed = row.pull((0,), g, y, x), row.push((t,), y, x)
+print(np.vdot(g, pushed), np.vdot(pulled, t))
+```
+```text
+126.0 126.0
+```"""
+
+
+def native() -> list[tuple[str, str, str, bool]]:
+    """(kind, name, what is kept, whether for complex numbers too) of each row, by kind."""
+    order = ("elementwise", "linear", "general")
+    found = [(rule.kind, name, rule.keeps, rule.complex) for name, rule in NATIVE.items()]
+    return sorted(found, key=lambda row: (order.index(row[0]), row[1]))
+
+
+def rest() -> list[tuple[str, str, str]]:
+    """(class, group, names) of the primitives without a row."""
+    return [
+        ("constant", "derivative zero everywhere", ", ".join(CONSTANT)),
+        *(("delegated", group, ", ".join(names)) for group, names in DELEGATED.items()),
+        ("structural", "parts of programs", ", ".join(STRUCTURAL)),
+        *(("refused", name, instead) for name, instead in REFUSED.items()),
+    ]
+
+
+def page() -> str:
+    """The page of primitives for the documentation, in Markdown."""
+    lines = [
+        "# The primitives",
+        "",
+        "Printed by `python -m diffcurry primitives --page`; `python -m diffcurry primitives` shows it on the screen.",
+        "Names are those of `jax.extend.core.primitives`. A primitive is differentiated in one of these ways:",
+        "",
+        f"- **native**, {len(NATIVE)}: by a row of ours, a pullback and a pushforward that are adjoint to each other;",
+        f"- **constant**, {len(CONSTANT)}: its derivative is zero, or its results have no tangents;",
+        f"- **delegated**, {sum(map(len, DELEGATED.values()))}: by JAX's rule for that one primitive, traced once;",
+        f"- **structural**, {len(STRUCTURAL)}: read as terms, or by the rule that its author gave;",
+        f"- **refused**, {len(REFUSED)}: a gradient through it is an error that names it and your line.",
+        "",
+        "At kinks and ties the derivative is JAX's. What a row keeps is what backward passes need of forward passes:",
+        "arguments and results are values that the program has anyway, so nothing is computed in order to be kept.",
+        _EXAMPLE,
+    ]
+    titles = {
+        "elementwise": "multiplies by the derivative at each entry, in both directions",
+        "linear": "pushes by the operation itself, and pulls by its transpose",
+        "general": "has a formula for each direction",
+    }
+    for kind, rows in groupby(native(), key=lambda row: row[0]):
+        lines += [
+            "",
+            f"## Native: {kind}",
+            "",
+            f"Each {titles[kind]}.",
+            "",
+            "| primitive | keeps | complex |",
+            "|---|---|---|",
+        ]
+        lines += [f"| `{name}` | {keeps} | {'yes' if complex else ''} |" for _, name, keeps, complex in rows]
+    lines += [
+        "",
+        "A row without complex numbers leaves these to JAX's rule. So does `fft` with real ones, `reduce_window_max`",
+    ]
+    lines += ["with dilation, and `scatter` with indices that may repeat.", "", "## Constant", "", _code(CONSTANT)]
+    lines += ["", "## Delegated", "", "| | primitives |", "|---|---|"]
+    lines += [f"| {group} | {_code(names)} |" for group, names in DELEGATED.items()]
+    lines += ["", "## Structural", "", _code(STRUCTURAL)]
+    lines += ["", "## Refused", "", "| primitive | instead |", "|---|---|"]
+    lines += [f"| `{name}` | {instead} |" for name, instead in REFUSED.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _code(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
