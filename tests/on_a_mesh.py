@@ -1,0 +1,67 @@
+"""Programs over two devices; run by `test_calls_of_jax.py` in a process that has as many."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from tangents import grad, value_and_grad
+
+jax.config.update("jax_enable_x64", True)
+mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,))
+D, ALL, v = P("d"), P(), np.arange(8.0)
+halves = NamedSharding(mesh, D)
+W = np.linspace(0.0, 1.0, 16).reshape(2, 8)
+
+
+def mapped(f, inputs=D, outputs=D, **options):
+    return jax.shard_map(f, mesh=mesh, in_specs=inputs, out_specs=outputs, **options)
+
+
+def norm(x):
+    return lax.psum(jnp.sum(jnp.sin(x) ** 2), "d")
+
+
+def swap(x):
+    return lax.ppermute(x, "d", [(0, 1), (1, 0)]) * x
+
+
+PROGRAMS = {
+    "psum": mapped(norm, outputs=ALL),
+    "psum, replication not checked": mapped(norm, outputs=ALL, check_vma=False),
+    "pmean": mapped(lambda x: x - lax.pmean(jnp.mean(x), "d")),
+    "an argument on every device": lambda x: mapped(lambda w, y: jnp.sin(w @ y), (P("d", None), ALL))(W, x),
+    "ppermute": mapped(swap),
+    "all_gather": mapped(lambda x: lax.all_gather(x, "d", tiled=True) * lax.axis_index("d")),
+    "a rule": mapped(jax.nn.relu),
+    "a scan inside": mapped(lambda x: lax.scan(lambda s, e: (jnp.sin(s) + e, s), x[0], x)[1]),
+    "inside a scan": lambda x: lax.scan(lambda s, e: (s * mapped(norm, outputs=ALL)(e), s), 1.0, x.reshape(2, 4))[1],
+    "a checkpoint": jax.checkpoint(mapped(jnp.sin)),
+    "vmap": lambda x: jax.vmap(mapped(jnp.sin))(x.reshape(2, 4)),
+    "a constraint": lambda x: lax.with_sharding_constraint(jnp.sin(x), halves),
+}
+
+for name, program in PROGRAMS.items():
+    for x in [jax.device_put(v, halves)] + [v] * (name in ("psum", "a constraint")):
+        f = lambda x, program=program: jnp.sum(program(x) ** 2)
+        (value, gradient), (expected_value, expected) = value_and_grad(f)(x), jax.value_and_grad(f)(x)
+        np.testing.assert_allclose([value, *gradient], [expected_value, *expected], rtol=1e-12, err_msg=name)
+        assert gradient.sharding == expected.sharding, name
+
+# Our gradient of one device's part
+inside = lambda d: mapped(d(lambda x: jnp.sum(jnp.sin(x) * x)))(v)
+np.testing.assert_allclose(inside(grad), inside(jax.grad), rtol=1e-12)
+
+# A constraint holds for the cotangent too
+constrained = lambda x: jnp.sum(PROGRAMS["a constraint"](x) ** 2)
+texts = [jax.jit(d(constrained)).lower(v).as_text().count("sharding") for d in (grad, jax.grad)]
+assert texts[0] == texts[1] > 0
+
+# Where JAX's types say how an array is laid out, gradients are laid out as their arguments
+with jax.set_mesh(jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))):
+    x = jax.device_put(v, D)
+    for program in (jnp.sin, lambda x: jax.sharding.reshard(jnp.sin(x), ALL)):
+        f = lambda x, program=program: jnp.sum(program(x) ** 2)
+        assert jax.typeof(grad(f)(x)) == jax.typeof(jax.grad(f)(x))
