@@ -34,18 +34,12 @@ CONSTANT = tuple(sorted(f"{_STEPS} {_WHOLE}".split()))
 
 NATIVE: dict[str, Rule] = {**ELEMENTWISE, **LINEAR, **PRODUCTS, **INDEXING, **REDUCTIONS, **MATRICES}
 
-# Rows that hold for some parameters only, and those of several results.
-_PARTIAL = ("fft", "reduce_window_max", "reduce_window_min", "scatter", "split", "top_k")
-
-ROWS: dict[str, Row] = {
-    **{name: rule for name, rule in NATIVE.items() if name not in _PARTIAL},
-    **dict.fromkeys(CONSTANT, ()),
-}
+ROWS: dict[str, Row] = {**NATIVE, **dict.fromkeys(CONSTANT, ())}
 
 
 def row_for(name: str, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> Row | None:
     """The row that holds for a primitive at these arguments; None if it is JAX's own rule."""
-    row = ROWS.get(name, NATIVE.get(name))
+    row = ROWS.get(name)
     if isinstance(row, Rule):
         return row if row.covers(arguments, params) else None
     return None if name == "sign" and is_complex(arguments[0]) else row

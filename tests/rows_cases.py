@@ -31,7 +31,7 @@ def complex_(*shape):
 
 
 def unary(operation, values=real, *more):
-    return [(operation, values(*shape)) for shape in ((2, 3), (), (0, 2))] + [(operation, x) for x in more]
+    return [(operation, values(*shape)) for shape in ((2, 3), (0, 2))] + [(operation, x) for x in more]
 
 
 def holomorphic(operation, values=real):
