@@ -17,8 +17,11 @@ from jax import lax
 from tangents.rows_kinds import Rule, each, linear
 
 
-def _dot_general(i: int, g: Any, a: Any, b: Any, dimension_numbers: Any, precision: Any) -> Any:
-    """Contracts g with the other argument over that one's kept axes, and puts the axes back in order."""
+def _dot_general(i: int, g: Any, a: Any, b: Any, dimension_numbers: Any, precision: Any, preferred: Any) -> Any:
+    """Contracts g with the other argument over that one's kept axes, and puts the axes back in order.
+
+    Sums are taken in the preferred type, as those of the product itself, and rounded to the argument's after that.
+    """
     contract, batch = dimension_numbers
     x, other, other_i = (a, b, 1) if i == 0 else (b, a, 0)
     kept = [[axis for axis in range(v.ndim) if axis not in (*contract[k], *batch[k])] for k, v in ((0, a), (1, b))]
@@ -26,15 +29,16 @@ def _dot_general(i: int, g: Any, a: Any, b: Any, dimension_numbers: Any, precisi
     starts = (n_batch, n_batch + len(kept[0]))
     g_other = tuple(range(starts[other_i], starts[other_i] + len(kept[other_i])))
     dimensions = ((g_other, tuple(kept[other_i])), (tuple(range(n_batch)), tuple(batch[other_i])))
-    out = lax.dot_general(g, other, dimensions, precision=precision, preferred_element_type=x.dtype)
+    out = lax.dot_general(g, other, dimensions, precision=precision, preferred_element_type=preferred or g.dtype)
+    out = lax.convert_element_type(out, x.dtype)
     by_other = sorted(range(len(contract[i])), key=lambda k: contract[other_i][k])
     axes = [*batch[i], *kept[i], *(contract[i][k] for k in by_other)]
     return out if axes == sorted(axes) else lax.transpose(out, tuple(int(k) for k in np.argsort(axes)))
 
 
 def _dot(i: int) -> Any:
-    return lambda g, y, a, b, *, dimension_numbers, precision, **_: _dot_general(
-        i, g, a, b, dimension_numbers, precision
+    return lambda g, y, a, b, *, dimension_numbers, precision, preferred_element_type, **_: _dot_general(
+        i, g, a, b, dimension_numbers, precision, preferred_element_type
     )
 
 
