@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
@@ -33,11 +34,24 @@ def function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
+def held_tracers(program: Any) -> list[Any]:
+    """The tracers that functions in a program of JAX capture."""
+    walk, programs = _Walk(), [program]
+    while programs:
+        for eqn in programs.pop().eqns:
+            programs.extend(jex.jaxprs_in_params(eqn.params))
+            for f in eqn.params.values():
+                if isinstance(f, types.FunctionType | linear_util.WrappedFun):
+                    walk.of(f)
+    return walk.tracers
+
+
 class _Walk:
     """One walk; what it meets again has a number."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, tuple[int, Any]] = {}
+        self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
         if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | np.generic):
@@ -47,6 +61,7 @@ class _Walk:
         self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
         match value:
             case jax.core.Tracer():
+                self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
                 return identity.key_of(value) if value.size < _LARGE else Same(value)

@@ -19,6 +19,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators import rules
 from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
@@ -29,6 +30,7 @@ from combinators.errors import (
     UntypedFunctionError,
     user_line,
 )
+from combinators.identity import key_of
 from combinators.infer import abstract, is_function
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, pack, type_of
@@ -50,6 +52,7 @@ class Traced:
     cod: Type
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
+    fixed: tuple[int, ...]  # which captured values are code
 
     def closure(self, values: list[Any]) -> Closure:
         return Closure(self.code, Context(*((self.constants if met else values)[i] for met, i in self.sources)))
@@ -77,7 +80,7 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
     own = active_traces.get()[-1]
     captured = captures(f)
     types = [argument_type(v) for v in captured.values]
-    program, cod = _stage(f, captured, types, dom, len(domain), own)
+    program, cod, _ = _stage(f, captured, types, dom, len(domain), own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     carrier = lam_p.bind(
@@ -101,6 +104,7 @@ def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
 
 
 _cache: OrderedDict[Any, tuple[Traced, Any]] = OrderedDict()
+_fixed: dict[Any, tuple[int, ...]] = {}
 _CACHE_SIZE = 4096
 
 
@@ -108,12 +112,17 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     """The trace of `f` on a domain, from the cache if the same program was traced before."""
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))
-    key = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
+    of_types = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
+    values = lambda fixed: [captured.values[i] for i in fixed]
+    key = (of_types, key_of(values(_fixed.get(of_types, ()))))
     if key in _cache:
         _cache.move_to_end(key)
         return _cache[key][0]
     result = _trace(f, captured, types, dom, arity)
-    if not any(isinstance(c, jax.core.Tracer | FunctionValue) for c in result.constants):
+    if result.fixed:
+        _fixed[of_types] = result.fixed
+        key = (of_types, key_of(values(result.fixed)))
+    if not any(isinstance(c, jax.core.Tracer | FunctionValue) for c in (*result.constants, *values(result.fixed))):
         _cache[key] = (result, captured.kept)  # what is in the key by identity must stay alive
         if len(_cache) > _CACHE_SIZE:
             _cache.popitem(last=False)
@@ -122,7 +131,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int) -> Traced:
     with _active(Trace()) as own, collector_off():
-        program, cod = _stage(f, captured, types, dom, arity, own)
+        program, cod, fixed = _stage(f, captured, types, dom, arity, own)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read(
@@ -133,13 +142,17 @@ def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Ty
     )
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
-    return Traced(lam, translate(lam), cod, sources, tuple(constants))
+    return Traced(lam, translate(lam), cod, sources, tuple(constants), fixed)
 
 
 def _stage(
     f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, own: Trace
-) -> tuple[Any, Type]:
-    """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result."""
+) -> tuple[Any, Type, tuple[int, ...]]:
+    """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
+
+    The last result says which captured values are code all the same: those that a rule of a derivative holds which is
+    made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.
+    """
     if not binds(f, arity):
         raise ArityError(
             "a function is called with a wrong number of arguments",
@@ -148,9 +161,13 @@ def _stage(
             hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
         )
     cods: list[Type] = []
+    inside: list[Any] = []  # the captured values as f sees them
+    fixed: tuple[int, ...] = ()
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
+        values = [captured.values[i] if i in fixed else v for i, v in enumerate(values)]
+        inside[:] = values
         result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
@@ -158,9 +175,13 @@ def _stage(
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
     try:
         program = jax.make_jaxpr(flat)(*structs)
+        held = rules.held_tracers(program.jaxpr) if captured.values else []
+        fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
+        if fixed:
+            program = jax.make_jaxpr(lambda *leaves: flat(*leaves))(*structs)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
-    return program, cods[0]
+    return program, cods[-1], fixed
 
 
 _NEEDS_VALUE = (

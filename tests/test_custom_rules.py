@@ -196,3 +196,26 @@ def test_a_rule_sees_which_arguments_vary(x64):
         np.testing.assert_array_equal(
             np.asarray(grad(unused, argnums)(2.0, 0.5)), np.asarray(jax.grad(unused, argnums)(2.0, 0.5))
         )
+
+
+# Rules made inside the program
+
+
+@pytest.mark.parametrize("kind", [float, int, jnp.float32, np.float64])
+def test_a_rule_that_is_made_inside_holds_what_the_program_captures(kind, compilations):
+    """JAX traces a rule after the program, so the value that it holds is code: there is a program for each."""
+
+    def made_inside(scale):
+        return lambda x: rule_of(lambda g: g * scale)(x) * scale
+
+    gradients = [float(grad(made_inside(kind(k)))(1.0)) for k in (2, 3, 2)]
+    assert gradients == [float(jax.grad(made_inside(kind(k)))(1.0)) for k in (2, 3, 2)] == [4.0, 9.0, 4.0]
+    compilations.new()
+    assert float(grad(made_inside(kind(3)))(1.0)) == 9.0
+    assert compilations.new() == 0
+
+
+def test_a_rule_that_is_made_inside_holds_a_traced_value():
+    f = lambda t: grad(lambda x: rule_of(lambda g: g * t)(x) * x)(1.0)
+    np.testing.assert_allclose(jax.jit(f)(3.0), 4.0)
+    np.testing.assert_allclose(jax.vmap(f)(jnp.arange(3.0)), [1.0, 2.0, 3.0])
