@@ -15,6 +15,7 @@ import os
 import traceback
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -164,6 +165,7 @@ def whole(term: object) -> Generator[None]:
         raise
 
 
+@lru_cache(maxsize=16384)
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
     return not file_name.startswith((*_NOT_USERS, "<frozen"))

@@ -26,11 +26,12 @@ class Interned(type):
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         names = _names(cls)
-        term = super().__call__(*arguments, **keywords) if keywords or len(arguments) != len(names) else None
-        values = arguments if term is None else [getattr(term, name) for name in names]
-        key = (cls, *map(key_of, values))
+        if keywords or len(arguments) != len(names):
+            term = super().__call__(*arguments, **keywords)
+            return cls(*(getattr(term, name) for name in names))
+        key = (cls, *map(key_of, arguments))
         found = _interned.get(key)
-        return _interned.setdefault(key, term or super().__call__(*values)) if found is None else found
+        return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
 
 
 _PLAIN = frozenset({bool, int, str, bytes, type(None)})

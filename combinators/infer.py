@@ -6,8 +6,8 @@ Types are computed, not unified.  `curry` gives an abstract closure, its code wi
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, assert_never
+from weakref import WeakKeyDictionary
 
 import jax
 
@@ -211,10 +211,12 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            leaves, form = jax.tree.flatten((f.environment, x))
-            weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-            with whole(f.code), within(0):
-                return _applied(f.code, form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
+            key = _call_key(f.environment, x)
+            results = _results.setdefault(f.code, {})
+            if key not in results:
+                with whole(f.code), within(0):
+                    results[key] = _infer(f.code.body, extend(f.environment, x))
+            return results[key]
         case Closure():
             expected = f.code.argument
         case Function(dom, cod):
@@ -236,13 +238,19 @@ def _apply(f: Type, x: Type) -> Type:
     )
 
 
-@lru_cache(maxsize=65536)
-def _applied(code: Curry, form: Any, leaves: tuple[Type, ...], weak: tuple[bool, ...], x64: bool) -> Type:
-    """The result type of known code: once for each code and types, or functions of functions would unfold."""
-    marks = iter(weak)
-    typed = [Tensor(t.shape, t.dtype, next(marks)) if isinstance(t, Tensor) else t for t in leaves]
-    environment, x = form.unflatten(typed)
-    return _infer(code.body, extend(environment, x))
+# The result types of known code, once for each code and types: or functions of functions would unfold.
+_results: WeakKeyDictionary[Curry, dict[Any, Type]] = WeakKeyDictionary()
+
+
+def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
+    """Remembers the result type of code which is known from elsewhere: a traced program says its own."""
+    _results.setdefault(code, {})[_call_key(environment, x)] = result
+
+
+def _call_key(environment: Type, x: Type) -> Any:
+    leaves, form = jax.tree.flatten((environment, x))
+    weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
+    return form, tuple(leaves), weak, bool(jax.config.jax_enable_x64)
 
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:

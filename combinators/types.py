@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -118,10 +119,9 @@ def _leaf_type(leaf: Any) -> Tensor | Function:
     if isinstance(leaf, Opaque):
         return leaf.type
     if isinstance(leaf, jax.ShapeDtypeStruct | jax.core.ShapedArray):
-        return Tensor(leaf.shape, leaf.dtype, bool(leaf.weak_type))
+        return _of_aval(leaf)
     try:
-        aval = jax.typeof(leaf)
-        return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
+        return _of_aval(jax.typeof(leaf))
     except (TypeError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
@@ -162,6 +162,11 @@ def is_discrete(type: Tensor) -> bool:
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     """JAX's own word for a tensor type."""
     return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
+
+
+@lru_cache(maxsize=65536)
+def _of_aval(aval: Any) -> Tensor:
+    return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
 
 
 def same_type(left: Type, right: Type) -> bool:

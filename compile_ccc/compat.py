@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -26,15 +28,22 @@ def inlined(eqn: Any) -> Any:
     return eqn.params["jaxpr"] if name == "jit" else eqn.params["call_jaxpr"] if name == "closed_call" else None
 
 
+def has_named_axes() -> bool:
+    """Whether operations may refer to axes by name, as under `jax.vmap(f, axis_name="i")`."""
+    return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
+
+
+_flags = attrgetter(
+    "jax_enable_x64",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_disable_jit",
+)
+
+
 def flags() -> tuple[Any, ...]:
     """The settings of JAX that change what a traced program says."""
-    names = (
-        "jax_enable_x64",
-        "jax_numpy_dtype_promotion",
-        "jax_numpy_rank_promotion",
-        "jax_default_matmul_precision",
-        "jax_default_prng_impl",
-        "jax_threefry_partitionable",
-        "jax_disable_jit",
-    )
-    return tuple(getattr(jax.config, name) for name in names)
+    return _flags(jax.config)

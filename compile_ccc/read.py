@@ -195,32 +195,37 @@ def single(items: list[Any]) -> Any:
 
 
 def _check(eqn: Any, calls: list[Any]) -> None:
-    name, where = eqn.primitive.name, _line([*calls, eqn])
+    """Raises the error of an equation that is no arrow over arrays."""
+    refusal = _refusal(eqn)
+    if refusal is not None:
+        error, what, expected, got, hint = refusal
+        raise error(what, expected=expected, got=got, hint=hint, line=_line([*calls, eqn]))
+
+
+def _refusal(eqn: Any) -> tuple[type[DiffcurryError], str, str, str, str] | None:
+    name, bodies = eqn.primitive.name, list(jex.jaxprs_in_params(eqn.params))
     if any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
-        if name not in _STRUCTURE and not any(True for _ in jex.jaxprs_in_params(eqn.params)):
-            raise _refusal(
-                FunctionArithmeticError, where, f"{name} is applied to a function", "an array", "a function",
+        if name not in _STRUCTURE and not bodies:
+            return (
+                FunctionArithmeticError, f"{name} is applied to a function", "an array", "a function",
                 "call it first: f(x) is an array where f is not",
             )  # fmt: skip
-        raise _refusal(
-            UnsupportedError, where, f"a function passes through {name}", "arrays there", "a function",
+        return (
+            UnsupportedError, f"a function passes through {name}", "arrays there", "a function",
             "apply the function on both sides, and let the results pass",
         )  # fmt: skip
     if name in _REFUSED or any("Ordered" in type(effect).__name__ for effect in eqn.effects):
-        raise _refusal(
-            UnsupportedError, where, f"{name} has an effect whose order matters", "a pure program", name,
+        return (
+            UnsupportedError, f"{name} has an effect whose order matters", "a pure program", name,
             "jax.debug.print and jax.pure_callback are allowed",
         )  # fmt: skip
-    if any(map(_holds_functions, jex.jaxprs_in_params(eqn.params))):
-        raise _refusal(
-            UnsupportedError, where, f"functions are made or applied inside {name}", "a body over arrays",
+    if any(map(_holds_functions, bodies)):
+        return (
+            UnsupportedError, f"functions are made or applied inside {name}", "a body over arrays",
             f"function(...) or a call of a function value in the body of {name}",
             "make and apply functions outside of it; inside lax.scan they are allowed",
         )  # fmt: skip
-
-
-def _refusal(error: type[DiffcurryError], line: str, what: str, expected: str, got: str, hint: str) -> DiffcurryError:
-    return error(what, expected=expected, got=got, line=line, hint=hint)
+    return None
 
 
 def _line(eqns: list[Any]) -> str:

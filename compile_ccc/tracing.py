@@ -31,7 +31,7 @@ from combinators.errors import (
     user_line,
 )
 from combinators.identity import key_of
-from combinators.infer import abstract, is_function
+from combinators.infer import abstract, is_function, note
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
@@ -142,7 +142,10 @@ def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Ty
     )
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
-    return Traced(lam, translate(lam), cod, sources, tuple(constants), fixed)
+    code = translate(lam)
+    if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
+        note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
+    return Traced(lam, code, cod, sources, tuple(constants), fixed)
 
 
 def _stage(

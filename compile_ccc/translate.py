@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import jax
+
 from combinators.context import Context
-from combinators.terms import Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
+from combinators.terms import Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
 from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var
 
 type Scope = dict[Var, int]  # the variables of Δ and their places
@@ -41,7 +43,7 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Lam():
             return compose(*_restriction(scope, e), translate(e))
         case App(f, x):
-            return compose(prod(_atom(scope, f), _atom(scope, x)), Eval())
+            return Compose((_tuple(scope, (f, x)), Eval()))
         case Product(parts, form):
             return Prod(tuple(_atom(scope, a) for a in parts), form)
         case Component(product, key):
@@ -49,11 +51,15 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Arrow(term, (operand,)):
             return compose(_atom(scope, operand), term)
         case Arrow(term, operands):
-            return compose(prod(*(_atom(scope, a) for a in operands)), term)
+            return Compose((_tuple(scope, operands), term))
         case Var() | Constant():
             return _atom(scope, e)
         case _:
             assert_never(e)
+
+
+def _tuple(scope: Scope, atoms: tuple[Atom, ...]) -> Term:
+    return Prod(tuple(_atom(scope, a) for a in atoms), jax.tree.structure(atoms))
 
 
 def _atom(scope: Scope, a: Atom) -> Term:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from combinators.context import Context
 from combinators.sums import Sum, branch_domain, chosen, injected, join, widen
 from combinators.terms import Case, Inject
 from combinators.types import type_of
+from compile_ccc.recording import record
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals
@@ -58,7 +58,7 @@ def choice(rep: Representation, space: Space, term: Case, x: Any) -> Represented
 
 
 class _Branch:
-    """A branch traced: its program, its result, and its pullback over residuals."""
+    """A branch: its program, which gives its result and residuals, its result, and its pullback over residuals."""
 
     y: Any
     residuals: Residuals
@@ -76,13 +76,8 @@ class _Branch:
             self.residuals = Residuals(pull, (structs(self.y, leaf),), outside, ())
             return release(self.y), self.residuals.kept
 
-        self._program, shape = jax.make_jaxpr(forward, return_shape=True)()
-        self._form = jax.tree.structure(shape)
-        self.kept = shape[1]
-
-    def run(self) -> Any:
-        """The result and the residuals."""
-        return self._form.unflatten(jax.core.eval_jaxpr(self._program.jaxpr, self._program.consts))
+        self.run = record(forward)
+        self.kept = self.residuals.kept
 
 
 def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:

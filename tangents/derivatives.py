@@ -22,6 +22,7 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
+from compile_ccc.recording import compiled
 from compile_ccc.tracing import argument_type, seal
 from tangents.leaves import dense, filled, placed, structs
 from tangents.public import from_public
@@ -127,7 +128,7 @@ class _Spec:
     functions: str
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[Any, ...]]:
     infer(Eval(), (f, x))
     space = space_named(spec.functions)

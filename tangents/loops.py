@@ -19,6 +19,7 @@ from combinators.sums import widen
 from combinators.terms import Fold, Scan
 from combinators.types import type_of
 from combinators.values import Closure
+from compile_ccc.recording import record, recorded
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals
@@ -58,7 +59,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return release(after), (release(out), residuals.kept)
 
     with jax.disable_jit(False):  # a step's residuals are those of its trace
-        last, (outputs, kept) = jax.lax.scan(forward, release(state), release(xs), term.length, term.reverse)
+        last, (outputs, kept) = jax.lax.scan(recorded(forward), release(state), release(xs), term.length, term.reverse)
     residuals, out_marks = made
     last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
 
@@ -74,7 +75,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in residuals.result[0].items() if not isinstance(c, Calls)}
         start = (filled(g_state, last, leaf), zeros)
         rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
-        (g_s, total), (calls, g_x) = jax.lax.scan(backward, start, rows, term.length, not term.reverse)
+        (g_s, total), (calls, g_x) = jax.lax.scan(recorded(backward), start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, placed(g_s, state, leaf), placed(_stacked(g_x), xs, leaf))
 
@@ -99,7 +100,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
-    ys, kept = jax.vmap(forward)(release(xs))
+    ys, kept = jax.vmap(recorded(forward))(release(xs))
     residuals, y_marks = made
     ys = remark(ys, y_marks, leaf)
 
@@ -107,7 +108,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
         def backward(kept: Any, x: Any, g_y: Found) -> Any:
             return residuals.pull(kept, jax.tree.leaves(x), g_y)
 
-        g_f, g_x = jax.vmap(backward)(kept, release(xs), filled(g, ys, leaf))
+        g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), filled(g, ys, leaf))
         summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
         return pair(placed({**_stacked(g_f), **summed}, f, leaf), placed(_stacked(g_x), xs, leaf))
 
@@ -124,7 +125,7 @@ def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple
         def probe(s: Any, x: Any, held: tuple[bool, ...] = held, found: Any = found) -> None:
             found.append(marks(step(s, x, held)[0][0], space.is_leaf))
 
-        jax.eval_shape(probe, release(state), element)
+        record(probe, release(state), element)
         after = tuple(h and now for h, now in zip(held, found[0], strict=True))
         if after == held:
             break

@@ -1,53 +1,99 @@
-"""Representation of primitives: a row of the table if there is one, else JAX's rule for that one primitive."""
+"""Representation of primitives: a row of the table if there is one, else JAX's rule for that one primitive.
+
+What a primitive and its pullback do is written down once for each primitive, types of arguments and set of asked-for
+arguments, as two programs, which are copied from then on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
+import jax
+import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
 from combinators.types import is_discrete, type_of
+from compile_ccc import compat
+from compile_ccc.recording import aval_of, run
 from tangents.delegate import delegated
-from tangents.rows import ROWS, Row
+from tangents.rows import Row, pull_of, row_for
 from tangents.space import Represented
-from tangents.sparse import Cotangent, Held, Sparse, nothing
+from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """The two programs of a primitive.
+
+    `forward`: arguments ↦ results, residuals.  `backward`: residuals, cotangents of results ↦ cotangents of arguments.
+    The residuals of a row are the arguments and the results, of which its pullback uses what it needs.  `form` is that
+    of the result, and `held` says which results are discrete.
+    """
+
+    forward: Any
+    backward: Any
+    form: Any
+    held: tuple[bool, ...]
+    from_row: bool = True
 
 
 def primitive(term: Primitive, x: Any) -> Represented:
     """(y, pullback) of a primitive; the pullback computes the cotangents of active arguments only."""
     marked = operands(x)
-    arguments = tuple(a.value if isinstance(a, Held) else a for a in marked)
-    asked = tuple(i for i, a in enumerate(marked) if not isinstance(a, Held))
-    row = _row(term, arguments)
-    if not asked or row == ():
-        return _marked(bind(term, arguments), lambda _: True), nothing
-    y, pull = delegated(term, arguments, asked) if row is None else _by_row(term, row, arguments, asked)
-    y = _marked(y, lambda result: is_discrete(type_of(result)))
+    arguments = [a.value if isinstance(a, Held) else a for a in marked]
+    asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
+    types = tuple(map(aval_of, arguments))
+    rule = _programs(term, row_for(term.name, types, dict(term.params)), asked, types, compat.flags())
+    values = run(rule.forward, arguments)
+    results = values[: len(rule.held)]
+    y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
+    if all(rule.held):
+        return y, nothing
+    residuals = [*arguments, *results] if rule.from_row else values[len(results) :]
 
     def pullback(g: Cotangent) -> Cotangent:
-        cotangents = pull(g)
+        cotangents = run(rule.backward, [*residuals, *_parts(g, results, rule.held)])
         return Sparse(zip(asked, cotangents, strict=True)) if isinstance(x, tuple) else cotangents[0]
 
-    return y, nothing if all(isinstance(result, Held) for result in operands(y)) else pullback
+    return y, pullback
 
 
-def _row(term: Primitive, arguments: tuple[Any, ...]) -> Row | None:
-    """The row of the table; rows are for real numbers, and for products that have the dtype of their factors."""
-    row = ROWS.get(term.name)
-    real = all(not jnp.issubdtype(type_of(a).dtype, np.complexfloating) for a in arguments)
-    return row if real and not (term.name == "mul" and dict(term.params)["out_dtype"]) else None
+def _parts(g: Cotangent, results: list[Any], held: tuple[bool, ...]) -> list[Any]:
+    """The cotangents of the results that have some, zeros written out."""
+    if not isinstance(g, Sparse):
+        return [g]
+    found = [(g.part(i), y) for i, (y, discrete) in enumerate(zip(results, held, strict=True)) if not discrete]
+    return [jnp.zeros(y.shape, y.dtype) if part is ZERO else part for part, y in found]
 
 
-def _by_row(term: Primitive, row: Row, arguments: tuple[Any, ...], asked: tuple[int, ...]) -> Any:
-    y, params = bind(term, arguments), dict(term.params)
-    return y, lambda g: [row[i](g, y, *arguments, **params) for i in asked]
+@lru_cache(maxsize=65536)
+def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Programs:
+    program, shape = jax.make_jaxpr(lambda *arguments: bind(term, arguments), return_shape=True)(*types)
+    form, held = jax.tree.structure(shape), tuple(is_discrete(type_of(v.aval)) for v in program.jaxpr.outvars)
+    if not asked or row == () or all(held):
+        return Programs(program.jaxpr, None, form, (True,) * len(held))
+    if row is None:
+        return Programs(*delegated(term, types, asked), form, held, from_row=False)
+    results: list[Any] = [v.aval for v in program.jaxpr.outvars]
+    cotangents = [jax.core.ShapedArray(t.shape, t.dtype) for t, h in zip(results, held, strict=True) if not h]
+
+    def backward(*values: Any) -> list[Any]:
+        arguments, y, given = _groups(values, len(types), len(held))
+        active = [i for i, h in enumerate(held) if not h]
+        g = Sparse(zip(active, given, strict=True)) if isinstance(shape, tuple | list) else given[0]
+        return pull_of(row)(asked, g, form.unflatten(y), *arguments, **dict(term.params))
+
+    return Programs(program.jaxpr, jax.make_jaxpr(backward)(*types, *results, *cotangents).jaxpr, form, held)
 
 
-def _marked(y: Any, held: Callable[[Any], bool]) -> Any:
-    if isinstance(y, tuple):
-        return tuple(Held(result) if held(result) else result for result in y)
-    return Held(y) if held(y) else y
+def _groups(values: Sequence[Any], *sizes: int) -> Iterator[list[Any]]:
+    """Values in groups of these sizes, and the rest."""
+    rest = iter(values)
+    yield from (list(islice(rest, size)) for size in sizes)
+    yield list(rest)

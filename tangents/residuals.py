@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import jax.core
 
+from compile_ccc.recording import record, run
+
 
 class Residuals:
     """The pullback `pull` on cotangents like `example`, as a program over residuals.
@@ -32,12 +34,12 @@ class Residuals:
             out.append(form)
             return results
 
-        self._program = jax.make_jaxpr(flat)(*leaves)
+        self._program = record(flat, *leaves)
         self._out = out[0]
-        self.result = self._out.unflatten(self._program.out_avals)
+        self.result = self._out.unflatten([v.aval for v in self._program.jaxpr.outvars])
         unvarying, at_hand = set(map(id, outside)), {id(value): i for i, value in enumerate(inputs)}
         self.kept: list[Any] = []
-        self._sources = [self._source(value, unvarying, at_hand) for value in self._program.consts]
+        self._sources = [self._source(value, unvarying, at_hand) for value in self._program.constants]
 
     def _source(self, value: Any, unvarying: set[int], at_hand: dict[int, int]) -> Callable[[Any, Any], Any]:
         if id(value) in at_hand:
@@ -52,5 +54,4 @@ class Residuals:
     def pull(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""
         constants = [source(kept, inputs) for source in self._sources]
-        results = jax.core.eval_jaxpr(self._program.jaxpr, constants, *self._in.flatten_up_to(cotangents))
-        return self._out.unflatten(results)
+        return self._out.unflatten(run(self._program.jaxpr, [*constants, *self._in.flatten_up_to(cotangents)]))

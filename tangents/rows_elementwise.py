@@ -7,13 +7,14 @@ Kinks and ties follow JAX.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tangents.rows_kinds import Rule, elementwise, is_complex, number, widened
+from tangents.rows_kinds import Rule, each, elementwise, fit, is_complex, number, widened
 
 type Scale = Callable[..., Any]
 
@@ -34,7 +35,7 @@ def _where(condition: Any, v: Any) -> Any:
 
 
 def _integer_power(v: Any, _: Any, x: Any, *, y: int) -> Any:
-    return lax.full_like(v, 0) if y == 0 else lax.mul(v, _times(lax.integer_pow(x, y - 1), y))
+    return lax.full_like(v, 0) if y == 0 else lax.mul(v, _times(x if y == 2 else lax.integer_pow(x, y - 1), y))
 
 
 def _larger(v: Any, a: Any, b: Any) -> Any:
@@ -135,11 +136,17 @@ _OF_SEVERAL = {
         complex=True,
         where=lambda a, b, *, out_dtype=None: out_dtype is None,  # a product has the dtype of its factors
     ),
-    "div": elementwise(
-        lambda v, y, a, b, **_: lax.div(v, b),
-        lambda v, y, a, b, **_: lax.neg(lax.mul(v, lax.div(y, b))),
-        keeps="the denominator, the result",
-        complex=True,
+    "div": replace(
+        elementwise(
+            lambda v, y, a, b, **_: lax.div(v, b),
+            lambda v, y, a, b, **_: lax.neg(lax.div(lax.mul(v, y), b)),
+            keeps="the denominator, the result",
+            complex=True,
+        ),
+        pull=each(  # a denominator that is broadcast, as in softmax, divides what is summed
+            lambda g, y, a, b, **_: fit(lax.div(g, b), a),
+            lambda g, y, a, b, **_: lax.neg(lax.div(fit(lax.mul(g, y), b), b)),
+        ),
     ),
     "pow": elementwise(
         _power_base,

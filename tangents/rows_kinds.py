@@ -75,10 +75,13 @@ def each(*pullbacks: PullbackOfArgument | None) -> Pull:
 def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, where: Any = _always) -> Rule:
     """The row of (x1, ..., xn) ↦ y by entries; `scale(v, y, *arguments, **params)` is v · ∂y/∂xi, for each i.
 
-    Arguments of rank 0, and axes of size 1, are broadcast: pulling back sums over them.
+    Arguments of rank 0, and axes of size 1, are broadcast: pulling back sums over them, and before it scales if the
+    factor is a number.
     """
 
     def pull(asked: Sequence[int], g: Any, y: Any, /, *arguments: Any, **params: Any) -> list[Any]:
+        if keeps == "nothing":
+            return [scales[i](fit(g, arguments[i]), y, *arguments, **params) for i in asked]
         return [fit(scales[i](g, y, *arguments, **params), arguments[i]) for i in asked]
 
     def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:

@@ -121,7 +121,8 @@ def through_cond(f, x):
 
 
 def functions_from_cond(f, x):
-    return lax.cond(x > 0.0, lambda: f, lambda: f)(x)  # LINE
+    g = function(jnp.sin, F32)
+    return lax.cond(x > 0.0, lambda: f, lambda: g)(x)  # LINE
 
 
 def functions_from_where(f, x):

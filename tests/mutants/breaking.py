@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from compile_ccc import arrow, tracing
-from tangents import delegate, derivatives
+from tangents import derivatives, primitives
 from tangents.rows import ROWS
 
 evaluate, represent = map(import_module, ("combinators.evaluate", "tangents.represent"))  # hidden by functions
@@ -70,7 +70,7 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
     tracing._cache.clear()
-    for cached in (delegate._programs, represent._keys, arrow.lower):
+    for cached in (primitives._programs, represent._keys, arrow.lower):
         cached.cache_clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()

@@ -32,11 +32,11 @@ MUTANTS = {
     ),
     "the argument is applied to the function": (
         "two captures",
-        Code(translate._expression, "prod(_atom(scope, f), _atom(scope, x))", "prod(_atom(scope, x), _atom(scope, f))"),
+        Code(translate._expression, "(f, x))", "(x, f))"),
     ),
     "operands are reversed": (
         "two captures",
-        Code(translate._expression, "for a in operands)", "for a in reversed(operands))"),
+        Code(translate._expression, "_tuple(scope, operands)", "_tuple(scope, operands[::-1])"),
     ),
     "a result is not captured": (
         "a capture that is the result",

@@ -23,15 +23,15 @@ MUTANTS = {
     ),
     "JAX's rule gets the arguments in another order": (
         "igamma",
-        Code(delegate._programs, "full[i] = value", "full[-1 - i] = value"),
+        Code(delegate.delegated, "full[i] = value", "full[-1 - i] = value"),
     ),
     "JAX's rule gives the cotangents in another order": (
         "igamma",
-        Code(delegate.delegated, "*residuals, *cotangents)", "*residuals, *cotangents)[::-1]"),
+        Code(delegate.delegated, ".unflatten(residuals)(g)", ".unflatten(residuals)(g)[::-1]"),
     ),
     "JAX's rule gets the cotangent of the first result for all": (
         "sort",
-        Code(delegate.delegated, "g.part(i) for", "g.part(0) for"),
+        Code(primitives._parts, "g.part(i), y", "g.part(0), y"),
     ),
     # rows
     "mul forgets a factor": (
