@@ -164,19 +164,19 @@ class Builder:
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, eqn.params)
-        _sources[term] = eqn.source_info
+        _sources[term] = [e.source_info for e in (*self.calls, eqn)]
         if not eqn.primitive.multiple_results:
             return [self.let(Arrow(term, tuple(operands)), types[0])]
         results = self.let(Arrow(term, tuple(operands)), tuple(types))
         return self.leaves(results, tuple(types))
 
 
-_sources: WeakKeyDictionary[Term, Any] = WeakKeyDictionary()
+_sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()
 
 
 def source_line(term: Term) -> str:
     """The user's line at which a primitive of a traced program was last met; the running line for other terms."""
-    return user_line(compat.frames(_sources[term])) if term in _sources else user_line()
+    return _line(_sources[term]) if term in _sources else user_line()
 
 
 def atom_type(a: Any) -> Type:
@@ -199,7 +199,7 @@ def _check(eqn: Any, calls: list[Any]) -> None:
     refusal = _refusal(eqn)
     if refusal is not None:
         error, what, expected, got, hint = refusal
-        raise error(what, expected=expected, got=got, hint=hint, line=_line([*calls, eqn]))
+        raise error(what, expected=expected, got=got, hint=hint, line=_line([e.source_info for e in (*calls, eqn)]))
 
 
 def _refusal(eqn: Any) -> tuple[type[DiffcurryError], str, str, str, str] | None:
@@ -228,9 +228,9 @@ def _refusal(eqn: Any) -> tuple[type[DiffcurryError], str, str, str, str] | None
     return None
 
 
-def _line(eqns: list[Any]) -> str:
+def _line(sources: list[Any]) -> str:
     """The user's line of an equation: the last of the calls around it, if the user wrote none in the program called."""
-    return next(filter(None, (user_line(compat.frames(eqn.source_info)) for eqn in reversed(eqns))), "")
+    return next(filter(None, (user_line(compat.frames(source)) for source in reversed(sources))), "")
 
 
 def _holds_functions(program: Any) -> bool:

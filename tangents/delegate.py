@@ -6,6 +6,7 @@ backward (residuals and cotangents to cotangents), for each primitive, types and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,14 +19,40 @@ from combinators.types import is_discrete, shape_struct, type_of
 from compile_ccc.read import source_line
 from tangents.rows_page import REFUSED
 
-_HINT = "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives"
+_RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
+_HINTS = {  # by words of JAX's reason
+    "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives",
+    "callback": "wrap it in a jax.custom_vjp, or hold what it is given by lax.stop_gradient",
+    "transpose_solve": "give custom_linear_solve its transpose_solve, or say that the map is symmetric",
+    "Custom VJP": _RULE,
+    "Custom JVP": _RULE,
+    "": "give it a derivative: jax.custom_vjp around the operation, or tangents.define(name, meaning, pullbacks)",
+}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What stands for the program backward of a primitive for which JAX has no rule."""
+
+    reason: str
+
+    def error(self, term: Primitive) -> NotDifferentiableError:
+        """What a cotangent that arrives at the primitive raises."""
+        return NotDifferentiableError(
+            f"{term.name} has no reverse-mode derivative",
+            part=term,
+            expected="a primitive that JAX can differentiate",
+            got=self.reason,
+            line=source_line(term),
+            hint=REFUSED.get(term.name) or next(hint for word, hint in _HINTS.items() if word in self.reason),
+        )
 
 
 def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -> tuple[Any, Any]:
     """The programs forward: arguments ↦ results, residuals; backward: residuals, cotangents ↦ those of the asked-for.
 
-    Cotangents are those of the results that are not discrete.  Raises `NotDifferentiableError` if JAX has no rule for
-    the primitive.
+    Cotangents are those of the results that are not discrete.  Without a rule of JAX for the primitive, there are no
+    residuals, and backward is `Refused`.
     """
     trees: list[Any] = []
 
@@ -51,11 +78,5 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
         inputs = [*trees[2], *(t for t in trees[1] if not is_discrete(t))]
         return forward_program.jaxpr, jax.make_jaxpr(backward)(*map(shape_struct, inputs)).jaxpr
     except (ValueError, TypeError, NotImplementedError) as error:
-        raise NotDifferentiableError(
-            f"{term.name} has no reverse-mode derivative",
-            part=term,
-            expected="a primitive that JAX can differentiate",
-            got=str(error).strip().splitlines()[0],
-            line=source_line(term),
-            hint=REFUSED.get(term.name, _HINT),
-        ) from error
+        program = jax.make_jaxpr(lambda *arguments: jax.tree.leaves(bind(term, arguments)))(*types)
+        return program.jaxpr, Refused(str(error).strip().splitlines()[0])

@@ -21,7 +21,7 @@ from combinators.terms import Primitive
 from combinators.types import is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.recording import aval_of, run
-from tangents.delegate import delegated
+from tangents.delegate import Refused, delegated
 from tangents.rows import Row, pull_of, row_for
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
@@ -33,7 +33,7 @@ class Programs:
 
     `forward`: arguments ↦ results, residuals.  `backward`: residuals, cotangents of results ↦ cotangents of arguments.
     The residuals of a row are the arguments and the results, of which its pullback uses what it needs.  `form` is that
-    of the result, and `held` says which results are discrete.
+    of the result, and `held` says which results are discrete.  Where there is no derivative, `backward` is `Refused`.
     """
 
     forward: Any
@@ -58,6 +58,8 @@ def primitive(term: Primitive, x: Any) -> Represented:
     residuals = [*arguments, *results] if rule.from_row else values[len(results) :]
 
     def pullback(g: Cotangent) -> Cotangent:
+        if isinstance(rule.backward, Refused):
+            raise rule.backward.error(term)
         cotangents = run(rule.backward, [*residuals, *_parts(g, results, rule.held)])
         return Sparse(zip(asked, cotangents, strict=True)) if isinstance(x, tuple) else cotangents[0]
 
