@@ -16,7 +16,23 @@ from combinators.normalise import normalise
 from combinators.primitives import primitive
 from combinators.show import show
 from combinators.sums import Sum
-from combinators.terms import Const, Eval, Fold, Id, Map, Proj, Scan, Term, case, compose, curry, extend, inject, prod
+from combinators.terms import (
+    Const,
+    Eval,
+    Fold,
+    Id,
+    Map,
+    Proj,
+    Scan,
+    Term,
+    call,
+    case,
+    compose,
+    curry,
+    extend,
+    inject,
+    prod,
+)
 from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure
 
@@ -41,6 +57,7 @@ __all__ = [
     "Sum",
     "Tensor",
     "Term",
+    "call",
     "case",
     "compose",
     "const",

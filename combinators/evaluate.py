@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, assert_never
 
 import jax
@@ -15,6 +15,7 @@ from combinators.infer import component, infer
 from combinators.primitives import bind
 from combinators.sums import branch_domain, chosen, injected, widen
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -60,6 +61,8 @@ def evaluate(term: Term, x: Any) -> Any:
             return value
         case Primitive():
             return bind(term, x)
+        case Call():
+            return _called(term)(x)
         case Inject(index, count):
             return injected(index, count, x)
         case Case(branches):
@@ -77,6 +80,17 @@ def evaluate(term: Term, x: Any) -> Any:
             return jax.vmap(lambda x: apply(f, x))(xs)
         case _:
             assert_never(term)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=65536)
+def _called(term: Call) -> Any:
+    """A call as a jitted function of its name."""
+
+    def call(x: Any) -> Any:
+        return evaluate(term.body, x)
+
+    call.__name__ = call.__qualname__ = term.name
+    return jax.jit(call)
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:

@@ -25,6 +25,7 @@ from combinators.errors import (
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, join
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -90,6 +91,9 @@ def _infer(term: Term, x: Type) -> Type:
             return type_of(value)
         case Primitive():
             return shape(term, x)
+        case Call(body):
+            with within(0):
+                return _infer(body, x)
         case Inject(index, count):
             return injected(index, count, x)
         case Case(branches):

@@ -21,6 +21,7 @@ from combinators.terms import (
     Proj,
     Scan,
     Term,
+    call,
     case,
     compose,
     curry,
@@ -55,6 +56,7 @@ def _split(f: Term) -> Term:
 
 
 _CATEGORY = [
+    Law("name", "category", "a", "b", lambda f: (call(f, "f"), f), {"f": ("a", "b")}),
     Law("left identity", "category", "a", "b", lambda f: (_id >> f, f), {"f": ("a", "b")}, oriented=True),
     Law("right identity", "category", "a", "b", lambda f: (f >> _id, f), {"f": ("a", "b")}, oriented=True),
     Law(

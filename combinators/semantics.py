@@ -21,6 +21,7 @@ from combinators.quote import UNKNOWN, is_function_value, is_open, read_back, ty
 from combinators.show import parts
 from combinators.sums import Sum, branch_domain, injected, join
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -101,6 +102,9 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
+            case Call(body):
+                with within(0):
+                    return self.read(body, x)
             case Inject(index, count):
                 return injected(index, count, x)
             case Case(branches):

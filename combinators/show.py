@@ -15,6 +15,7 @@ import wadler_lindig as wl
 
 from combinators.context import Context
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -72,6 +73,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
         case Primitive(name, params):
             shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param is not None)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
+        case Call(_, name):
+            return _call(f"call[{name}]", docs)
         case Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
         case Case():

@@ -1,7 +1,7 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | inject(i, n) | case(f, g, ...) | fold | scan | map
+              | primitive | call(f, name) | inject(i, n) | case(f, g, ...) | fold | scan | map
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -117,6 +117,17 @@ class Primitive(Term):
 
 
 @_term
+class Call(Term):
+    """If f : τ ⇝ σ then call(f, name) : τ ⇝ σ, which means what f means: a function that JAX compiled by a name.
+
+    Where τ and σ hold no functions, a call is compiled and differentiated once for its types.
+    """
+
+    body: Term
+    name: str
+
+
+@_term
 class Inject(Term):
     """inject(i, n) : τ ⇝ σ0 + ... + σn-1 with σi = τ"""
 
@@ -197,6 +208,12 @@ def extend(e: Term) -> Term:
     return Extend(e)
 
 
+def call(f: Term, name: str) -> Term:
+    """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
+    _only_terms("call", (f,))
+    return Call(f, name)
+
+
 def inject(i: int, n: int) -> Term:
     """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
     if not 0 <= i < n:
@@ -224,7 +241,7 @@ def parts(term: Term) -> tuple[Term, ...]:
             return parts
         case Case(branches):
             return branches
-        case Extend(inner) | Curry(inner, _):
+        case Extend(inner) | Curry(inner, _) | Call(inner, _):
             return (inner,)
         case _:
             return ()

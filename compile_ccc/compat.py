@@ -33,6 +33,13 @@ def has_named_axes() -> bool:
     return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
 
 
+def is_staged_otherwise(primitive: jex.Primitive, params: dict[str, Any]) -> bool:
+    """Whether JAX writes an operation down in a way of its own: programs within it may be changed by that."""
+    if primitive is jex.primitives.jit_p:
+        return False
+    return any(True for _ in jex.jaxprs_in_params(params)) or primitive.name.startswith("call_hi_primitive")
+
+
 _flags = attrgetter(
     "jax_enable_x64",
     "jax_numpy_dtype_promotion",

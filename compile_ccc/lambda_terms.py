@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import jax
 
-from combinators.terms import Term
+from combinators.terms import Call, Term
 from combinators.types import Type, children
 
 
@@ -139,7 +139,8 @@ def _lines(e: Expression) -> list[str]:
         case Component(product, key):
             return [f"{product}.{key}"]
         case Arrow(term, operands):
-            return [f"{term}({', '.join(map(str, operands))})"]
+            name = term.name if isinstance(term, Call) else str(term)
+            return [f"{name}({', '.join(map(str, operands))})"]
         case Var() | Constant():
             return [str(e)]
         case _:

@@ -17,6 +17,7 @@ from combinators.context import Context
 from combinators.errors import DiffcurryError
 from combinators.infer import component
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -115,7 +116,7 @@ class Uses:
                 return _is_silent(step)
             case Prod(parts) | Case(parts):
                 return all(map(self.is_pure, parts))
-            case Extend(e):
+            case Extend(e) | Call(e):
                 return self.is_pure(e)
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None

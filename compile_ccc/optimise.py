@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from combinators.terms import Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Term, compose
+from combinators.terms import Call, Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Term, compose
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
     Kind,
@@ -167,6 +167,9 @@ class Chain:
                 on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
                 new = tuple(self.optimiser.optimised(f, on) for f in branches)
                 return step if new == branches else Case(new)
+            case Call(body, name):
+                new = self.optimiser.optimised(body, kind)
+                return step if new is body else Call(new, name)
             case Proj():
                 return from_start(step, kind)
             case _:

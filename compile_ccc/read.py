@@ -15,14 +15,16 @@ from weakref import WeakKeyDictionary
 import jax.extend.core as jex
 import numpy as np
 
+from combinators.context import Context
 from combinators.errors import DiffcurryError, FunctionArithmeticError, UnsupportedError, user_line
 from combinators.primitives import traced
-from combinators.terms import Fold, Scan, Term
+from combinators.terms import Call, Fold, Id, Scan, Term, compose, prod
 from combinators.types import LEAF, Function, Tensor, Type, children, type_of
 from compile_ccc import compat
 from compile_ccc.batched import Made, mapped
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var, lam
+from compile_ccc.translate import translate
 
 _STRUCTURE = ("cond", "while", "select_n", "concatenate", "broadcast_in_dim", "squeeze", "dynamic_slice", "gather")
 _REFUSED = ("io_callback", "ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref")
@@ -100,6 +102,8 @@ class Builder:
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = compat.inlined(eqn)
+        if program is not None and self.is_operation(eqn, program):
+            return self.call(program, eqn, operands)
         if program is not None:
             self.calls.append(eqn)
             results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
@@ -113,6 +117,24 @@ class Builder:
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
         return self.primitive(eqn, operands)
+
+    def is_operation(self, eqn: Any, program: Any) -> bool:
+        """Whether a call of a jitted function is an arrow over arrays."""
+        over_arrays = not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
+        return over_arrays and eqn.primitive.name == "jit" and bool(program.eqns) and _is_closed(program)
+
+    def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
+        """A call of a jitted function, whose program JAX has traced once."""
+        if program not in _calls:
+            inner = Builder(_names())
+            inner.calls = [*self.calls, eqn]
+            types = [type_of(v.aval) for v in program.invars]
+            x = Var(next(inner.names), single(types))
+            results = inner.run(program, inner.leaves(x, x.type))
+            code = translate(lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars])))))
+            _calls[program] = Call(compose(prod(Context(Id())), code.body), eqn.params["name"])
+        result = single([type_of(v.aval) for v in eqn.outvars])
+        return self.leaves(self.let(Arrow(_calls[program], tuple(operands)), result), result)
 
     def abstraction(self, eqn: Any, operands: list[Any]) -> Var:
         """λ over the body of a `lam` equation, which captures its operands."""
@@ -169,6 +191,14 @@ class Builder:
             return [self.let(Arrow(term, tuple(operands)), types[0])]
         results = self.let(Arrow(term, tuple(operands)), tuple(types))
         return self.leaves(results, tuple(types))
+
+
+_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted functions, by their programs
+
+
+def _is_closed(program: Any) -> bool:
+    """Whether a program captures no arrays, makes and applies no functions, and has no effect."""
+    return not program.consts and not program.effects and not _holds_functions(program)
 
 
 _sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()

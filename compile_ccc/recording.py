@@ -10,7 +10,9 @@ being written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from typing import Any
@@ -64,15 +66,16 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def process_primitive(self, primitive: Any, values: Any, params: dict[str, Any], /) -> Any:
         """Appends an operation."""
         wires = [self.wire(value) for value in values]
-        types = [wire.aval for wire in wires]
-        bind = lambda *operands: primitive.bind(*operands, **params)
-        if compat.has_named_axes() or _holds_fresh_program(primitive, params):
-            results = self.splice(_written(bind, types), wires)
+        types = tuple([wire.aval for wire in wires])
+        if compat.has_named_axes() or compat.is_staged_otherwise(primitive, params):
+            program = _written(lambda *operands: primitive.bind(*operands, **params), types)
+            results = self.splice(program, wires)
         else:
-            key = (primitive, tuple(params.items()), tuple(types), self._setting)
-            program = _operations.get(key) or _operations.setdefault(key, _written(bind, types))
-            own = program.eqns[0].primitive is primitive if len(program.eqns) == 1 else False
-            results = self.splice(program, wires, **({"params": params} if own else {}))  # equal ones may differ
+            found, effects = _result_types(primitive, params, types, self._setting)
+            variables = [jex.Var(type) for type in found]
+            operands = [wire.atom for wire in wires]
+            self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+            results = [Wire(self, variable) for variable in variables]
         return results if primitive.multiple_results else results[0]
 
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
@@ -99,12 +102,16 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         return [given[id(v)] if id(v) in given else Wire(self, v) for v in outputs]
 
 
-_operations: dict[Any, Any] = {}  # operations as JAX wrote them, by parameters and types
+_operations: dict[Any, Any] = {}
 
 
-def _holds_fresh_program(primitive: Any, params: dict[str, Any]) -> bool:
-    """Whether a parameter is a program that no other operation has; JAX keeps the programs of jitted functions."""
-    return primitive is not jex.primitives.jit_p and any(True for _ in jex.jaxprs_in_params(params))
+def _result_types(primitive: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
+    """The types of an operation's results, and its effects, as JAX works them out once."""
+    key = (primitive, tuple(params.items()), types, setting)
+    if key not in _operations:
+        found, effects = primitive.abstract_eval(*types, **params)
+        _operations[key] = (found if primitive.multiple_results else [found], effects)
+    return _operations[key]
 
 
 @dataclass(frozen=True)
@@ -117,17 +124,21 @@ class Program:
     name: str
 
     def __call__(self, *leaves: Any) -> Any:
-        """The result on the leaves of the arguments, by one call; copied, if another program is being written."""
+        """The result on the leaves of the arguments, by one call of the program's name."""
         operands = [*self.constants, *leaves]
-        with jex.take_current_trace() as trace:
-            pass
-        if isinstance(trace, Recorder):
-            return self.form.unflatten(trace.splice(self.jaxpr, [trace.wire(v) for v in operands]))
         if not self.jaxpr.outvars and not self.jaxpr.effects:
             return self.form.unflatten([])
         params = _call(len(operands), len(self.jaxpr.outvars), jax.sharding.get_abstract_mesh())
         call = {**params, "jaxpr": self.jaxpr, "name": self.name}
         return self.form.unflatten(jex.primitives.jit_p.bind(*operands, **call))
+
+    def copied(self, *leaves: Any) -> Any:
+        """The result on the leaves of the arguments, by one call; copied, if another program is being written."""
+        with jex.take_current_trace() as trace:
+            pass
+        if not isinstance(trace, Recorder):
+            return self(*leaves)
+        return self.form.unflatten(trace.splice(self.jaxpr, [trace.wire(v) for v in (*self.constants, *leaves)]))
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Program:
@@ -138,7 +149,7 @@ def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Pro
     leaves, form = jax.tree.flatten(arguments)
     inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
     recorder = Recorder()
-    with jex.set_current_trace(recorder):
+    with collector_off(), jex.set_current_trace(recorder):
         results, result_form = jax.tree.flatten(f(*form.unflatten([Wire(recorder, v) for v in inputs])))
         outputs = [recorder.wire(result).atom for result in results]
     equations, needed = _alive(recorder.equations, outputs)
@@ -177,7 +188,7 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     def of_values(*arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return f(*arguments)
-        return record(f, *arguments, name=name or f.__name__)(*jax.tree.leaves(arguments))
+        return record(f, *arguments, name=name or f.__name__).copied(*jax.tree.leaves(arguments))
 
     return of_values
 
@@ -189,6 +200,18 @@ def run(program: Any, values: Iterable[Any]) -> list[Any]:
     if isinstance(trace, Recorder):
         return trace.splice(program, [trace.wire(value) for value in values])
     return jax.core.eval_jaxpr(program, program.consts, *values)
+
+
+@contextmanager
+def collector_off() -> Generator[None]:
+    """No garbage collection while many objects are made that all stay: it would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _written(f: Callable[..., Any], types: list[Any]) -> Any:

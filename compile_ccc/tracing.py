@@ -6,7 +6,6 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
-import gc
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Generator
@@ -40,6 +39,7 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
+from compile_ccc.recording import collector_off
 from compile_ccc.translate import translate
 
 
@@ -242,18 +242,6 @@ def _active(own: Trace) -> Generator[Trace]:
     finally:
         active_traces.reset(token)
         own.forget()
-
-
-@contextmanager
-def collector_off() -> Generator[None]:
-    """No garbage collection while many objects are made that all stay: it would take half of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

@@ -16,6 +16,7 @@ from combinators.context import Context, extend
 from combinators.errors import ArgumentError
 from combinators.infer import component
 from combinators.terms import (
+    Call,
     Case,
     Compose,
     Const,
@@ -38,6 +39,7 @@ from tangents.environment import ENVIRONMENT
 from tangents.leaves import dense
 from tangents.listing import LIST
 from tangents.loops import loop, mapping
+from tangents.named import call
 from tangents.primitives import primitive
 from tangents.public import from_public
 from tangents.space import Represented, Space
@@ -109,6 +111,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return hold(value, space.is_leaf), nothing
         case Primitive():
             return primitive(term, x)
+        case Call():
+            return call(lambda f, x: rep(space, f, x), space, term, x)
         case Inject():
             return injection(term, x)
         case Case():

@@ -8,6 +8,7 @@ not kept again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,11 +21,17 @@ class Residuals:
     """The pullback `pull` on cotangents like `example`, as a program over residuals.
 
     `kept` are the residuals that the loop has to store, `result` says what the pullback gives.  `outside` are values
-    that stay as they are in the backward loop, `inputs` values that it has at hand again.
+    that stay as they are in the backward loop, `inputs` values that it has at hand again.  With a `name`, the pullback
+    is one call of that name.
     """
 
     def __init__(
-        self, pull: Callable[..., Any], example: tuple[Any, ...], outside: Iterable[Any], inputs: Iterable[Any]
+        self,
+        pull: Callable[..., Any],
+        example: tuple[Any, ...],
+        outside: Iterable[Any],
+        inputs: Iterable[Any],
+        name: str = "",
     ):
         leaves, self._in = jax.tree.flatten(example)
         out: list[Any] = []
@@ -34,7 +41,7 @@ class Residuals:
             out.append(form)
             return results
 
-        self._program = record(flat, *leaves)
+        self._program = record(flat, *leaves, name=name)
         self._out = out[0]
         self.result = self._out.unflatten([v.aval for v in self._program.jaxpr.outvars])
         unvarying, at_hand = set(map(id, outside)), {id(value): i for i, value in enumerate(inputs)}
@@ -54,4 +61,6 @@ class Residuals:
     def pull(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""
         constants = [source(kept, inputs) for source in self._sources]
-        return self._out.unflatten(run(self._program.jaxpr, [*constants, *self._in.flatten_up_to(cotangents)]))
+        operands = [*constants, *self._in.flatten_up_to(cotangents)]
+        program = replace(self._program, constants=[])
+        return self._out.unflatten(program(*operands) if program.name else run(program.jaxpr, operands))

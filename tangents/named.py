@@ -1,0 +1,79 @@
+"""Representation of named calls: a function that JAX compiled by itself is differentiated once for its types.
+
+Its forward and its backward program are calls of the same name, however often it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+
+from combinators.terms import Call, Term
+from compile_ccc import compat
+from compile_ccc.recording import Program, aval_of, record
+from tangents.leaves import filled, placed, present, structs
+from tangents.residuals import Residuals
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import Cotangent, marks, release, remark
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A call at some types: the program of its result and residuals, the marks of the result, and its pullback."""
+
+    forward: Program
+    held: tuple[bool, ...]
+    residuals: Residuals
+
+
+_known: WeakKeyDictionary[Term, dict[Any, _Known | None]] = WeakKeyDictionary()
+
+
+def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
+    """call(f, name) x = f x; if functions come in, or not exactly one array comes out, it is f that is represented."""
+    leaf = space.is_leaf
+    leaves, form = jax.tree.flatten(release(x), is_leaf=leaf)
+    held = marks(x, leaf)
+    if any(map(leaf, leaves)) or all(held):
+        return rep(term.body, x)
+    key = (space, form, held, tuple(map(aval_of, leaves)), compat.flags())
+    rules = _known.setdefault(term, {})
+    if key not in rules:
+        rules[key] = _rule(rep, space, term, form, held, leaves)
+    rule = rules[key]
+    if rule is None:
+        return rep(term.body, x)
+    y, kept = rule.forward(*leaves)
+    y = remark(y, rule.held, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        return placed(rule.residuals.pull(kept, leaves, filled(g, y, leaf)), x, leaf)
+
+    return y, pullback
+
+
+def _rule(
+    rep: Representation, space: Space, term: Call, form: Any, held: tuple[bool, ...], leaves: list[Any]
+) -> _Known | None:
+    leaf = space.is_leaf
+    made: list[Any] = []
+
+    def forward(*leaves: Any) -> Any:
+        x = remark(form.unflatten(leaves), held, leaf)
+        y, pb = rep(term.body, x)
+        results = jax.tree.leaves(y, is_leaf=leaf)
+        if any(map(leaf, results)) or marks(y, leaf).count(False) != 1:
+            return ()
+
+        def pull(g: dict[int, Any]) -> dict[int, Cotangent]:
+            return present(pb(placed(g, y, leaf)), x, leaf)
+
+        residuals = Residuals(pull, (structs(y, leaf),), (), leaves, f"{term.name}_pullback")
+        made[:] = [marks(y, leaf), residuals]
+        return release(y), residuals.kept
+
+    program = record(forward, *leaves, name=term.name)
+    return _Known(program, *made) if made else None
