@@ -38,8 +38,8 @@ from compile_ccc import compat
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.programs import collector_off
 from compile_ccc.read import read
-from compile_ccc.recording import collector_off
 from compile_ccc.translate import translate
 
 

@@ -76,7 +76,7 @@ class _Branch:
             self.residuals = Residuals(pull, (structs(self.y, leaf),), outside, ())
             return release(self.y), self.residuals.kept
 
-        self.run = record(forward)
+        self.program = record(forward)
         self.kept = self.residuals.kept
 
 
@@ -88,7 +88,7 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
     type = join([type_of(release(b.y)) for b in branches.values()], term)
 
     def forward(i: int) -> Any:
-        y, kept = branches[i].run()
+        y, kept = branches[i].program()
         return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
 
     y, kept = jax.lax.switch(which, [lambda i=i: forward(i) for i in possible])

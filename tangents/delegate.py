@@ -16,6 +16,7 @@ from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from combinators.types import is_discrete, shape_struct, type_of
+from compile_ccc.programs import Program
 from compile_ccc.read import source_line
 from tangents.rows_page import REFUSED
 
@@ -76,7 +77,8 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
     try:
         forward_program = jax.make_jaxpr(forward)(*types)
         inputs = [*trees[2], *(t for t in trees[1] if not is_discrete(t))]
-        return forward_program.jaxpr, jax.make_jaxpr(backward)(*map(shape_struct, inputs)).jaxpr
+        backward_program = jax.make_jaxpr(backward)(*map(shape_struct, inputs))
+        return Program.of(forward_program.jaxpr), Program.of(backward_program.jaxpr)
     except (ValueError, TypeError, NotImplementedError) as error:
         program = jax.make_jaxpr(lambda *arguments: jax.tree.leaves(bind(term, arguments)))(*types)
-        return program.jaxpr, Refused(str(error).strip().splitlines()[0])
+        return Program.of(program.jaxpr), Refused(str(error).strip().splitlines()[0])

@@ -148,7 +148,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
         )
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
     _check_scalar(value, part)
-    seed = jnp.ones((), type_of(value).dtype)
+    seed = type_of(value).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
     return result, tuple(dense(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)

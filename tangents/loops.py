@@ -22,7 +22,7 @@ from combinators.values import Closure
 from compile_ccc.recording import record, recorded
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
-from tangents.residuals import Residuals
+from tangents.residuals import Residuals, Step
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, is_active, marks, nothing, pair, parts, plus, release, remark
 
@@ -56,11 +56,17 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         examples = (structs(after, leaf), structs(out, leaf))
         residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
         made[:] = [residuals, marks(out, leaf)]
-        return release(after), (release(out), residuals.kept)
+        return release(after), release(out), residuals.kept
 
-    with jax.disable_jit(False):  # a step's residuals are those of its trace
-        last, (outputs, kept) = jax.lax.scan(recorded(forward), release(state), release(xs), term.length, term.reverse)
+    program = record(forward, release(state), _row(xs))
     residuals, out_marks = made
+    run = Step(program, len(residuals.kept))
+
+    def body(s: Any, x: Any) -> Any:
+        after, out, kept = run(s, x)
+        return after, (out, kept)
+
+    last, (outputs, kept) = jax.lax.scan(body, release(state), release(xs), term.length, term.reverse)
     last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -68,7 +74,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total), (kept, x, g_out) = carry, row
-            g_f, g_s, g_x = residuals.pull(kept, jax.tree.leaves(x), g_s, g_out)
+            g_f, g_s, g_x = residuals.pull(run.all_kept(kept), jax.tree.leaves(x), g_s, g_out)
             calls = {i: c for i, c in g_f.items() if i not in total}
             return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
 
@@ -100,13 +106,15 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
-    ys, kept = jax.vmap(recorded(forward))(release(xs))
+    program = record(forward, _row(xs))
     residuals, y_marks = made
+    run = Step(program, len(residuals.kept))
+    ys, kept = jax.vmap(run)(release(xs))
     ys = remark(ys, y_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
         def backward(kept: Any, x: Any, g_y: Found) -> Any:
-            return residuals.pull(kept, jax.tree.leaves(x), g_y)
+            return residuals.pull(run.all_kept(kept), jax.tree.leaves(x), g_y)
 
         g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), filled(g, ys, leaf))
         summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
@@ -115,17 +123,21 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
     return ys, pullback if is_active(ys, leaf) else nothing
 
 
+def _row(xs: Any) -> Any:
+    """The type of one element."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), release(xs))
+
+
 def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple[bool, ...]:
     """The marks of the state that every step keeps: a leaf stays held only if no iteration makes it active."""
     held = marks(state, space.is_leaf)
-    element = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), release(xs))
     while any(held) and (is_active((f, xs), space.is_leaf) or not all(held)):
         found: list[tuple[bool, ...]] = []
 
         def probe(s: Any, x: Any, held: tuple[bool, ...] = held, found: Any = found) -> None:
             found.append(marks(step(s, x, held)[0][0], space.is_leaf))
 
-        record(probe, release(state), element)
+        record(probe, release(state), _row(xs))
         after = tuple(h and now for h, now in zip(held, found[0], strict=True))
         if after == held:
             break

@@ -13,7 +13,8 @@ import jax
 
 from combinators.terms import Call, Term
 from compile_ccc import compat
-from compile_ccc.recording import Program, aval_of, record
+from compile_ccc.programs import Program
+from compile_ccc.recording import aval_of, record
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals
 from tangents.space import Representation, Represented, Space

@@ -14,15 +14,16 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.extend.core as jex
 import jax.numpy as jnp
 
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
-from combinators.types import is_discrete, type_of
+from combinators.types import LEAF, is_discrete, type_of
 from compile_ccc import compat
-from compile_ccc.recording import aval_of, run
+from compile_ccc.recording import aval_of, record, run, written
 from tangents.delegate import Refused, delegated
-from tangents.rows import Row, pull_of, row_for
+from tangents.rows import ROWS, Row, pull_of, row_for
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 
@@ -49,7 +50,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
     arguments = [a.value if isinstance(a, Held) else a for a in marked]
     asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
     types = tuple(map(aval_of, arguments))
-    rule = _programs(term, row_for(term.name, types, dict(term.params)), asked, types, compat.flags())
+    rule = _programs(term, ROWS.get(term.name), asked, types, compat.flags())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
     y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
@@ -76,22 +77,24 @@ def _parts(g: Cotangent, results: list[Any], held: tuple[bool, ...]) -> list[Any
 
 @lru_cache(maxsize=65536)
 def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Programs:
-    program, shape = jax.make_jaxpr(lambda *arguments: bind(term, arguments), return_shape=True)(*types)
-    form, held = jax.tree.structure(shape), tuple(is_discrete(type_of(v.aval)) for v in program.jaxpr.outvars)
+    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
+    forward = write(lambda *arguments: bind(term, arguments), *types)
+    results = [v.aval for v in forward.outputs]
+    held = tuple(is_discrete(type_of(t)) for t in results)
     if not asked or row == () or all(held):
-        return Programs(program.jaxpr, None, form, (True,) * len(held))
+        return Programs(forward, None, forward.form, (True,) * len(held))
+    row = row_for(term.name, types, dict(term.params))
     if row is None:
-        return Programs(*delegated(term, types, asked), form, held, from_row=False)
-    results: list[Any] = [v.aval for v in program.jaxpr.outvars]
-    cotangents = [jax.core.ShapedArray(t.shape, t.dtype) for t, h in zip(results, held, strict=True) if not h]
+        return Programs(*delegated(term, types, asked), forward.form, held, from_row=False)
+    active = [i for i, h in enumerate(held) if not h]
+    cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in active]
 
     def backward(*values: Any) -> list[Any]:
         arguments, y, given = _groups(values, len(types), len(held))
-        active = [i for i, h in enumerate(held) if not h]
-        g = Sparse(zip(active, given, strict=True)) if isinstance(shape, tuple | list) else given[0]
-        return pull_of(row)(asked, g, form.unflatten(y), *arguments, **dict(term.params))
+        g = Sparse(zip(active, given, strict=True)) if forward.form != LEAF else given[0]
+        return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
 
-    return Programs(program.jaxpr, jax.make_jaxpr(backward)(*types, *results, *cotangents).jaxpr, form, held)
+    return Programs(forward, record(backward, *types, *results, *cotangents), forward.form, held)
 
 
 def _groups(values: Sequence[Any], *sizes: int) -> Iterator[list[Any]]:

@@ -142,23 +142,29 @@ def _placed(key: Any) -> Pullback:
 
 def _product(space: Space, parts: tuple[Term, ...], form: Any, x: Any) -> Represented:
     """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn); equal parts run once if they may."""
-    made: dict[Any, tuple[Any, Pullback, list[Any]]] = {}  # by part: its value, its pullback, and its places
-    values: list[Any] = []
-    for key, f in zip(_keys(form), parts, strict=True):
-        name = f if space.shares(f) else key
-        if name not in made:
-            made[name] = (*rep(space, f, x), [])
-        made[name][2].append(key)
-        values.append(made[name][0])
+    plan, order = _plan(space, parts, form)
+    made = [rep(space, f, x) for f, _ in plan]
 
     def pullback(g: Cotangent) -> Cotangent:
         total: Cotangent = ZERO
-        for _, pb, places in made.values() if g is not ZERO else ():
-            part = reduce(plus, map(g.part, places))
-            total = plus(total, ZERO if part is ZERO else pb(part))
+        for (_, places), (_, pb) in zip(plan, made, strict=True) if g is not ZERO else ():
+            part = g.part(places[0]) if len(places) == 1 else reduce(plus, map(g.part, places))
+            if part is not ZERO:
+                total = plus(total, pb(part))
         return total
 
-    return form.unflatten(values), pullback
+    return form.unflatten([made[i][0] for i in order]), pullback
+
+
+@lru_cache(maxsize=65536)
+def _plan(space: Space, parts: tuple[Term, ...], form: Any) -> tuple[list[tuple[Term, list[Any]]], list[int]]:
+    """The parts to run with the keys of their places, and which of them each place gets."""
+    places: dict[Any, tuple[Term, list[Any]]] = {}
+    names = [f if space.shares(f) else key for key, f in zip(_keys(form), parts, strict=True)]
+    for name, key, f in zip(names, _keys(form), parts, strict=True):
+        places.setdefault(name, (f, []))[1].append(key)
+    numbers = {name: i for i, name in enumerate(places)}
+    return list(places.values()), [numbers[name] for name in names]
 
 
 def _let(pb: Pullback, ctx: Cotangent, g: Cotangent) -> Cotangent:

@@ -8,13 +8,13 @@ not kept again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.core
 
-from compile_ccc.recording import record, run
+from compile_ccc.programs import Program
+from compile_ccc.recording import hoisted, record, run
 
 
 class Residuals:
@@ -43,10 +43,11 @@ class Residuals:
 
         self._program = record(flat, *leaves, name=name)
         self._out = out[0]
-        self.result = self._out.unflatten([v.aval for v in self._program.jaxpr.outvars])
+        self.result = self._out.unflatten([v.aval for v in self._program.outputs])
         unvarying, at_hand = set(map(id, outside)), {id(value): i for i, value in enumerate(inputs)}
         self.kept: list[Any] = []
-        self._sources = [self._source(value, unvarying, at_hand) for value in self._program.constants]
+        constants, self._program.constants = self._program.constants, []
+        self._sources = [self._source(value, unvarying, at_hand) for value in constants]
 
     def _source(self, value: Any, unvarying: set[int], at_hand: dict[int, int]) -> Callable[[Any, Any], Any]:
         if id(value) in at_hand:
@@ -62,5 +63,29 @@ class Residuals:
         """The pullback applied, on the residuals of one iteration."""
         constants = [source(kept, inputs) for source in self._sources]
         operands = [*constants, *self._in.flatten_up_to(cotangents)]
-        program = replace(self._program, constants=[])
-        return self._out.unflatten(program(*operands) if program.name else run(program.jaxpr, operands))
+        program = self._program
+        return self._out.unflatten(program.call(operands) if program.name else run(program, operands))
+
+
+class Step:
+    """One step of a loop as a program whose result, a tuple, ends in the list of its residuals.
+
+    What depends on nothing that varies is worked out before the loop; residuals of that kind are kept once.
+    """
+
+    def __init__(self, program: Program, residuals: int):
+        self._program = hoisted(program)
+        self._fixed = self._program.fixed()
+        count = len(self._program.outputs)
+        self._numbers = range(count - residuals, count)
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """The step's result, which ends in the residuals that vary."""
+        results = self._program.call(jax.tree.leaves(arguments))
+        *result, _ = self._program.form.unflatten(results)
+        return (*result, [results[i] for i in self._numbers if i not in self._fixed])
+
+    def all_kept(self, varying: list[Any]) -> list[Any]:
+        """All residuals, from those that vary."""
+        rest = iter(varying)
+        return [self._fixed[i] if i in self._fixed else next(rest) for i in self._numbers]

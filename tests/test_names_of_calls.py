@@ -1,4 +1,4 @@
-"""Names of calls survive: of jitted functions, named scopes and named calls, in programs and in what XLA is given."""
+"""Names of jitted functions survive, in programs and in what XLA is given."""
 
 import jax
 import jax.extend.core as jex
@@ -17,17 +17,10 @@ def wave(x):
     return jnp.sin(x) * x
 
 
-def scoped(x):
-    with jax.named_scope("wave"):
-        return jnp.sin(x) * x
-
-
 PROGRAMS = {
     "a jitted function": wave,
     "a jitted function in another": jax.jit(lambda x: wave(x) + 1.0),
     "a jitted function under vmap": jax.vmap(wave),
-    "a named scope": scoped,
-    "a named call": jax.named_call(lambda x: jnp.sin(x) * x, name="wave"),
 }
 
 

@@ -1,0 +1,149 @@
+"""Programs as values: equations of JAX over places, ready to be copied, evaluated or called."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+
+type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
+
+
+@dataclass(eq=False)
+class Program:
+    """A program over `constants`, which are values from outside, and inputs; `variables` stand for both, in this order.
+
+    `form` is the pytree of its result, `name` that of its calls.  `is_high` says that JAX has yet to write some
+    operation of it in terms of lower ones.
+    """
+
+    constants: list[Any]
+    variables: list[Any]
+    outputs: list[Any]
+    equations: list[Any]
+    form: Any = None
+    name: str = "program"
+    is_high: bool = False
+
+    @classmethod
+    def of(cls, jaxpr: Any, form: Any = None) -> Program:
+        """The program of a jaxpr."""
+        variables = [*jaxpr.constvars, *jaxpr.invars]
+        return cls(list(jaxpr.consts), variables, jaxpr.outvars, jaxpr.eqns, form, is_high=jaxpr.is_high)
+
+    @classmethod
+    def pruned(
+        cls,
+        constants: Sequence[tuple[Any, Any]],
+        inputs: list[Any],
+        outputs: list[Any],
+        equations: list[Any],
+        form: Any,
+        name: str,
+        is_high: bool,
+    ) -> Program:
+        """A program of these equations, but for those, and constants, that no output and no effect depends on."""
+        needed, alive = {v for v in outputs if type(v) is not jex.Literal}, []
+        for equation in reversed(equations):
+            if equation.effects or not needed.isdisjoint(equation.outvars):
+                needed.update(v for v in equation.invars if type(v) is not jex.Literal)
+                alive.append(equation)
+        kept = [(variable, value) for variable, value in constants if variable in needed]
+        variables = [*(variable for variable, _ in kept), *inputs]
+        return cls([value for _, value in kept], variables, outputs, alive[::-1], form, name, is_high)
+
+    def split(self) -> tuple[Program, list[Any]]:
+        """The program of what depends on the constants alone, and the equations of the rest."""
+        known = set(self.variables[: len(self.constants)])
+        before: list[Any] = []
+        rest: list[Any] = []
+        for equation in self.equations:
+            alone = not equation.effects and all(type(v) is jex.Literal or v in known for v in equation.invars)
+            (before if alone else rest).append(equation)
+            known.update(equation.outvars if alone else ())
+        wanted = {v for equation in rest for v in equation.invars if type(v) is not jex.Literal}
+        wanted.update(v for v in self.outputs if type(v) is not jex.Literal)
+        results = [v for equation in before for v in equation.outvars if v in wanted]
+        return Program(self.constants, self.variables[: len(self.constants)], results, before), rest
+
+    def fixed(self) -> dict[int, Any]:
+        """The outputs that are constants: their values by their numbers."""
+        values = dict(zip(self.variables, self.constants, strict=False))
+        return {i: values[v] for i, v in enumerate(self.outputs) if type(v) is not jex.Literal and v in values}
+
+    @cached_property
+    def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
+        """The equations with the places of their operands and the types of their results."""
+        place, steps = self._places, []
+        for equation in self.equations:
+            operands = [v if type(v) is jex.Literal else place[v] for v in equation.invars]
+            steps.append((equation, operands, [v.aval for v in equation.outvars]))
+        return steps
+
+    @cached_property
+    def results(self) -> list[Place]:
+        """The places of the outputs."""
+        return [v if type(v) is jex.Literal else self._places[v] for v in self.outputs]
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        results = (v for equation in self.equations for v in equation.outvars)
+        return {v: i for i, v in enumerate((*self.variables, *results))}
+
+    @cached_property
+    def jaxpr(self) -> Any:
+        """The program for JAX: constants first, then inputs."""
+        effects = frozenset().union(*(equation.effects for equation in self.equations if equation.effects))
+        names = self._call["jaxpr"].debug_info
+        return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
+
+    @property
+    def _call(self) -> dict[str, Any]:
+        return _parameters(len(self.variables), max(len(self.outputs), 1), jax.sharding.get_abstract_mesh())
+
+    def __call__(self, *leaves: Any) -> Any:
+        """The result on the leaves of the arguments, by one call of the program's name."""
+        return self.form.unflatten(self.call(leaves))
+
+    def call(self, leaves: Sequence[Any]) -> list[Any]:
+        """The results on these inputs, by one call of the program's name."""
+        if not self.outputs and not self.jaxpr.effects:
+            return []
+        params = {**self._call, "jaxpr": self.jaxpr, "name": self.name}
+        return jex.primitives.jit_p.bind(*self.constants, *leaves, **params)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
+    """The parameters of a call with so many inputs and outputs, as JAX writes them."""
+
+    def call(*xs: Any) -> list[Any]:
+        return [jnp.sin(jnp.zeros(())) for _ in range(outputs)]
+
+    with jax.disable_jit(False):
+        return dict(jax.make_jaxpr(jax.jit(call))(*[0.0] * inputs).eqns[0].params)
+
+
+@lru_cache(maxsize=4096)
+def literal(value: Any, *_: Any) -> Any:
+    """A scalar as JAX writes it; the other arguments tell apart what is equal: 0.0 and -0.0, 1 and True."""
+    return jax.make_jaxpr(lambda: value)().jaxpr.outvars[0]
+
+
+@contextmanager
+def collector_off() -> Generator[None]:
+    """No garbage collection while many objects are made that all stay: it would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
