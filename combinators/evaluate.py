@@ -13,7 +13,7 @@ from combinators.context import extend
 from combinators.errors import EvalError
 from combinators.infer import component, infer
 from combinators.primitives import bind
-from combinators.sums import branch_domain, chosen, injected, widen
+from combinators.sums import branch_domain, chosen, injected, switch, widen
 from combinators.terms import (
     Call,
     Case,
@@ -104,7 +104,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
-    return jax.lax.switch(which, [lambda i=i: widen(run(i), type) for i in possible])
+    return switch(which, [lambda i=i: widen(run(i), type) for i in possible])
 
 
 def _with_state(after: Any, type: Any) -> Any:

@@ -54,11 +54,9 @@ def infer(term: Term, domain: Type) -> Type:
     """
     if not isinstance(term, Term):
         raise ArgumentError(
-            "this is no term",
-            expected="a term, such as C.id >> C.primitive('sin')",
-            got=repr(term),
+            "this is no term", expected="a term, such as C.id >> C.primitive('sin')", got=repr(term),
             hint="the term of a Python function or an arrow f is compile_ccc.trace(f, domain).term",
-        )
+        )  # fmt: skip
     with whole(term):
         return _infer(term, type_of(domain))
 
@@ -91,9 +89,9 @@ def _infer(term: Term, x: Type) -> Type:
             return type_of(value)
         case Primitive():
             return shape(term, x)
-        case Call(body):
+        case Call():
             with within(0):
-                return _infer(body, x)
+                return _infer(term.body, x)
         case Inject(index, count):
             return injected(index, count, x)
         case Case(branches):
@@ -161,11 +159,9 @@ def function_type(f: Closure) -> Function:
     """The exponential to which a closure belongs.  Raises `UntypedFunctionError` if its code has no annotation."""
     if f.code.argument is None:
         raise UntypedFunctionError(
-            "the argument type of this function is not known",
-            expected="a closure whose code is annotated",
-            got=f.code,
+            "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
             hint="write curry(f, argument=τ), or make the function by function(f, domain)",
-        )
+        )  # fmt: skip
     return Function(f.code.argument, abstract(infer(f.code.body, extend(type_of(f.environment), f.code.argument))))
 
 
@@ -215,8 +211,7 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            key = _call_key(f.environment, x)
-            results = _results.setdefault(f.code, {})
+            results, key = _known(f.code, f.environment, x)
             if key not in results:
                 with whole(f.code), within(0):
                     results[key] = _infer(f.code.body, extend(f.environment, x))
@@ -242,19 +237,20 @@ def _apply(f: Type, x: Type) -> Type:
     )
 
 
-# The result types of known code, once for each code and types: or functions of functions would unfold.
 _results: WeakKeyDictionary[Curry, dict[Any, Type]] = WeakKeyDictionary()
 
 
 def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
     """Remembers the result type of code which is known from elsewhere: a traced program says its own."""
-    _results.setdefault(code, {})[_call_key(environment, x)] = result
+    results, key = _known(code, environment, x)
+    results[key] = result
 
 
-def _call_key(environment: Type, x: Type) -> Any:
+def _known(code: Curry, environment: Type, x: Type) -> tuple[dict[Any, Type], Any]:
+    """Result types of code by types, found once each, or functions of functions would unfold; and the key of these."""
     leaves, form = jax.tree.flatten((environment, x))
     weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-    return form, tuple(leaves), weak, bool(jax.config.jax_enable_x64)
+    return _results.setdefault(code, {}), (form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
 
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:

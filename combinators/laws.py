@@ -56,7 +56,7 @@ def _split(f: Term) -> Term:
 
 
 _CATEGORY = [
-    Law("name", "category", "a", "b", lambda f: (call(f, "f"), f), {"f": ("a", "b")}),
+    Law("name", "category", "a", "b", lambda f: (call(f, "f"), f), {"f": ("a", "b")}, source="the meaning of names"),
     Law("left identity", "category", "a", "b", lambda f: (_id >> f, f), {"f": ("a", "b")}, oriented=True),
     Law("right identity", "category", "a", "b", lambda f: (f >> _id, f), {"f": ("a", "b")}, oriented=True),
     Law(

@@ -74,7 +74,7 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param is not None)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
         case Call(_, name):
-            return _call(f"call[{name}]", docs)
+            return _call("call", [*docs, wl.TextDoc(repr(name))])
         case Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
         case Case():

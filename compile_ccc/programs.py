@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 
@@ -113,7 +114,9 @@ class Program:
         return self.form.unflatten(self.call(leaves))
 
     def call(self, leaves: Sequence[Any]) -> list[Any]:
-        """The results on these inputs, by one call of the program's name."""
+        """The results on these inputs, by one call of the program; under `jax.disable_jit`, operation by operation."""
+        if jax.config.jax_disable_jit:
+            return jax.core.eval_jaxpr(self.jaxpr, [], *self.constants, *leaves)
         if not self.outputs and not self.jaxpr.effects:
             return []
         params = {**self._call, "jaxpr": self.jaxpr, "name": self.name}

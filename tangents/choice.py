@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.sums import Sum, branch_domain, chosen, injected, join, widen
+from combinators.sums import Sum, branch_domain, chosen, injected, join, switch, widen
 from combinators.terms import Case, Inject
 from combinators.types import type_of
 from compile_ccc.recording import record
@@ -91,7 +91,7 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
         y, kept = branches[i].program()
         return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
 
-    y, kept = jax.lax.switch(which, [lambda i=i: forward(i) for i in possible])
+    y, kept = switch(which, [lambda i=i: forward(i) for i in possible])
     of_branches = [marks(widen(b.y, type, Held), leaf) for b in branches.values()]
     y = remark(y, tuple(map(all, zip(*of_branches, strict=True))), leaf)
     if not is_active(y, leaf):
@@ -108,7 +108,7 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
             absent = {j: ({n: c for n, c in r.items() if n not in shared}, p) for j, (r, p) in like.items()}
             return summed, {j: own if i == j else _zeros(a) for j, a in absent.items()}
 
-        summed, own = jax.lax.switch(which, [lambda i=i: backward(i) for i in possible])
+        summed, own = switch(which, [lambda i=i: backward(i) for i in possible])
         g_rest, g_sum = placed(summed, rest, leaf), Sparse()
         for place, (i, (calls, g_part)) in enumerate(own.items()):
             g_rest = plus(g_rest, placed(_when(which == place, calls), rest, leaf))

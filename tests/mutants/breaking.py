@@ -14,10 +14,12 @@ from typing import Any
 import jax
 
 from compile_ccc import arrow, tracing
-from tangents import derivatives, primitives
+from tangents import derivatives, named, primitives
 from tangents.rows import ROWS
 
-evaluate, represent = map(import_module, ("combinators.evaluate", "tangents.represent"))  # hidden by functions
+evaluate, infer, represent = map(
+    import_module, ("combinators.evaluate", "combinators.infer", "tangents.represent")
+)  # hidden by functions
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,10 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
     tracing._cache.clear()
-    for cached in (primitives._programs, represent._keys, arrow.lower):
+    for cached in (primitives._programs, represent._keys, represent._plan, evaluate._called, arrow.lower):
         cached.cache_clear()
+    for known in (named._known, infer._results):
+        known.clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()
     for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback):

@@ -18,7 +18,7 @@ MUTANTS = {
     ),
     "a product forgets its last component": (
         "components",
-        Code(represent._product, "in made.values() if", "in list(made.values())[:-1] if"),
+        Code(represent._product, "zip(plan, made, strict=True)", "zip(plan[:-1], made, strict=False)"),
     ),
     "a product swaps its components": (
         "components",
