@@ -77,7 +77,7 @@ def type_of(value: Any) -> Type:
 
     Raises `ArgumentError` for a leaf that is none of these.
     """
-    if isinstance(value, jax.Array | Tensor):
+    if isinstance(value, jax.Array | Tensor | jax.core.ShapedArray):
         return _leaf_type(value)
     return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 

@@ -130,7 +130,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 
 def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int) -> Traced:
-    with _active(Trace()) as own, collector_off():
+    with _active(Trace()) as own:
         program, cod, fixed = _stage(f, captured, types, dom, arity, own)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
