@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.errors import ArgumentError
 from combinators.terms import Curry
-from combinators.types import Function, FunctionLike
+from combinators.types import Function, FunctionLike, children
+
+type Names = tuple[str, ...] | None  # of captured variables, in the order of the environment; None if not known
 
 
 class Closure(FunctionLike):
@@ -16,12 +20,14 @@ class Closure(FunctionLike):
     A pytree whose leaves are the environment's: it crosses `jax.jit`, `jax.vmap` over the environment and
     `jax.tree.map`, and its gradient is a closure too, with cotangents as leaves.  Calling it is one jitted call of its
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
+
+    `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("code", "environment")
+    __slots__ = ("_names", "code", "environment")
 
-    def __init__(self, code: Curry, environment: Any):
-        self.code, self.environment = code, environment
+    def __init__(self, code: Curry, environment: Any, names: Names = None):
+        self.code, self.environment, self._names = code, environment, names
 
     def __call__(self, *arguments: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -39,13 +45,64 @@ class Closure(FunctionLike):
 
         return function_type(self)
 
+    @property
+    def captured(self) -> dict[Any, Any]:
+        """{name: value} of what this function captured; by position where the names of its variables are not known."""
+        pairs, _ = children(self.environment)
+        names = self._names or _names.get(self.code) or [key for key, _ in pairs]
+        return dict(zip(names, (value for _, value in pairs), strict=True))
+
+    def gradient(self, g: Any) -> dict[Any, Any]:
+        """{name: cotangent}: a cotangent of this function, a closure over cotangents, read as `captured` reads values.
+
+        Raises `ArgumentError` if g has not this function's code, as `Calls`, the list tangent, has not.
+        """
+        if not isinstance(g, Closure) or g.code is not self.code:
+            raise ArgumentError(
+                "this is no cotangent of the environment of this function",
+                expected="a closure of the same code, over cotangents",
+                got=repr(g),
+                hint='take the gradient with functions="environment"; it has the structure of the function itself',
+            )
+        return Closure(self.code, g.environment, self._names).captured
+
     def __repr__(self) -> str:
         return f"Closure({self.code!r}, {self.environment!r})"
 
 
+_names: WeakKeyDictionary[Curry, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def name_captured(code: Curry, names: tuple[str, ...]) -> None:
+    """Remembers how the program in which this code was last met calls what it captures."""
+    _names[code] = names
+
+
+class _Head:
+    """What a closure is beside its environment.  Names take no part in equality, so they never make a new program."""
+
+    __slots__ = ("code", "names")
+
+    def __init__(self, code: Curry, names: Names):
+        self.code, self.names = code, names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Head) and other.code is self.code
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+    def __repr__(self) -> str:
+        return repr(self.code)
+
+
+def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
+    return (f.environment,), _Head(f.code, f._names)  # pyright: ignore[reportPrivateUsage]
+
+
 jax.tree_util.register_pytree_with_keys(
     Closure,
-    lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), f.code),
-    lambda code, environment: Closure(code, *environment),
-    lambda f: ((f.environment,), f.code),
+    lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), _flatten(f)[1]),
+    lambda head, environment: Closure(head.code, *environment, names=head.names),
+    _flatten,
 )

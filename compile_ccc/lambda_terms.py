@@ -9,7 +9,7 @@ An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -45,11 +45,15 @@ type Atom = Var | Constant
 
 @dataclass(eq=False, frozen=True)
 class Lam:
-    """λ parameter. body; `free` are the variables that it captures, in the order of their first use."""
+    """λ parameter. body; `free` are the variables that it captures, in the order of their first use.
+
+    `names` are those that the user's function has for them.
+    """
 
     parameter: Var
     body: Block
     free: tuple[Var, ...]
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -101,12 +105,12 @@ class Block:
         return "\n".join(_block_lines(self))
 
 
-def lam(parameter: Var, body: Block) -> Lam:
-    """λ parameter. body, with its free variables found by one walk over the block."""
+def lam(parameter: Var, body: Block, names: Mapping[Any, str] = {}) -> Lam:  # noqa: B006: it is only read
+    """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""
     bound = {parameter, *(x for x, _ in body.bindings)}
     used = (a for _, e in body.bindings for a in atoms(e))
     free = dict.fromkeys(a for a in (*used, body.result) if isinstance(a, Var) and a not in bound)
-    return Lam(parameter, body, tuple(free))
+    return Lam(parameter, body, tuple(free), tuple(names.get(x, x.name) for x in free))
 
 
 def atoms(e: Expression) -> Iterator[Atom]:

@@ -142,7 +142,9 @@ class Builder:
         x = Var(next(self.names), type.dom)
         inner = self.inner()
         results = inner.run(eqn.params["program"], [*operands, *inner.leaves(x, type.dom)])
-        return self.let(lam(x, inner.close(inner.build(results, type.cod))), type)
+        taken: dict[str, None] = {}
+        names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
+        return self.let(lam(x, inner.close(inner.build(results, type.cod)), names), type)
 
     def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
         """f x, under the batch levels that `jax.vmap` pushed."""

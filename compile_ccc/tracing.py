@@ -38,7 +38,6 @@ from compile_ccc import compat
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.programs import collector_off
 from compile_ccc.read import read
 from compile_ccc.translate import translate
 
@@ -55,7 +54,8 @@ class Traced:
     fixed: tuple[int, ...]  # which captured values are code
 
     def closure(self, values: list[Any]) -> Closure:
-        return Closure(self.code, Context(*((self.constants if met else values)[i] for met, i in self.sources)))
+        environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
+        return Closure(self.code, environment, self.lam.names)
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -83,9 +83,9 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
     program, cod, _ = _stage(f, captured, types, dom, len(domain), own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
-    carrier = lam_p.bind(
-        *program.consts, *outer, program=program.jaxpr, type=type, batch=(), name=parameter_name(f, len(domain))
-    )
+    names = (*("" for _ in program.consts), *captured.names)
+    name = parameter_name(f, len(domain))
+    carrier = lam_p.bind(*program.consts, *outer, program=program.jaxpr, type=type, batch=(), name=name, names=names)
     return FunctionValue(carrier, type, own)
 
 

@@ -19,6 +19,7 @@ import jax
 
 from combinators.context import Context
 from combinators.terms import Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
+from combinators.values import name_captured
 from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var
 
 type Scope = dict[Var, int]  # the variables of Δ and their places
@@ -27,7 +28,9 @@ type Scope = dict[Var, int]  # the variables of Δ and their places
 def translate(lam: Lam) -> Curry:
     """The code of an abstraction: a `curry` over the context of its free variables."""
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
-    return Curry(_block(scope, lam.body), lam.parameter.type)
+    code = Curry(_block(scope, lam.body), lam.parameter.type)
+    name_captured(code, lam.names)
+    return code
 
 
 def _block(scope: Scope, block: Block) -> Term:
