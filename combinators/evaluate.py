@@ -10,10 +10,11 @@ import jax.numpy as jnp
 
 from combinators.calls import conform
 from combinators.context import extend
+from combinators.control import scan, switch
 from combinators.errors import EvalError
 from combinators.infer import component, infer
 from combinators.primitives import bind
-from combinators.sums import branch_domain, chosen, injected, switch, widen
+from combinators.sums import branch_domain, chosen, injected, widen
 from combinators.terms import (
     Call,
     Case,
@@ -70,11 +71,11 @@ def evaluate(term: Term, x: Any) -> Any:
         case Fold(reverse, length):
             f, state, xs = x
             step = lambda s, x: (widen(apply(f, (s, x)), type_of(state)), None)
-            return jax.lax.scan(step, state, xs, length, reverse)[0]
+            return scan(step, state, xs, length, reverse)[0]
         case Scan(reverse, length):
             f, state, xs = x
             step = lambda s, x: _with_state(apply(f, (s, x)), type_of(state))
-            return jax.lax.scan(step, state, xs, length, reverse)
+            return scan(step, state, xs, length, reverse)
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from combinators.context import Context, extend
@@ -91,13 +90,6 @@ def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
 def branch_domain(rest: Any, part: Any) -> Any:
     """What a branch gets: Δ·τi, the pair (a, τi), or τi alone."""
     return part if rest is None else extend(rest, part)
-
-
-def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
-    """The result of the branch of this number; all give one type.  Outside of traces, only that branch is run."""
-    if isinstance(which, jax.core.Tracer):
-        return jax.lax.switch(which, branches)
-    return branches[int(which)]()
 
 
 def join(types: list[Type], part: Any) -> Type:

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.sums import Sum, branch_domain, chosen, injected, join, switch, widen
+from combinators.control import switch
+from combinators.sums import Sum, branch_domain, chosen, injected, join, widen
 from combinators.terms import Case, Inject
 from combinators.types import type_of
 from compile_ccc.recording import record

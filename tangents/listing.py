@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from combinators.context import extend
+from combinators.control import scan
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
 from combinators.values import Closure
 from tangents.calls import Block, Calls
@@ -87,8 +88,8 @@ def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
         added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
         return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
 
-    total, calls = jax.lax.scan(
-        step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid)
+    total, calls = scan(
+        step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid), None, False
     )
     found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
     return placed(found, t, is_function)

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators.control import scan
 from combinators.errors import UnsupportedError
 from combinators.sums import widen
 from combinators.terms import Fold, Scan
@@ -66,7 +67,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         after, out, kept = run(s, x)
         return after, (out, kept)
 
-    last, (outputs, kept) = jax.lax.scan(body, release(state), release(xs), term.length, term.reverse)
+    last, (outputs, kept) = scan(body, release(state), release(xs), term.length, term.reverse)
     last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -81,7 +82,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in residuals.result[0].items() if not isinstance(c, Calls)}
         start = (filled(g_state, last, leaf), zeros)
         rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
-        (g_s, total), (calls, g_x) = jax.lax.scan(recorded(backward), start, rows, term.length, not term.reverse)
+        (g_s, total), (calls, g_x) = scan(recorded(backward), start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, placed(g_s, state, leaf), placed(_stacked(g_x), xs, leaf))
 

@@ -1,0 +1,24 @@
+"""Control flow of JAX, which outside of traces runs what it has to and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.core
+
+
+def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
+    """The result of the branch of this number; all give one type.  Outside of traces, only that branch is run."""
+    if isinstance(which, jax.core.Tracer):
+        return jax.lax.switch(which, branches)
+    return branches[int(which)]()
+
+
+def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:
+    """`jax.lax.scan`; under `jax.disable_jit` a loop of Python, which of no steps could not tell the type of a row."""
+    leaves = jax.tree.leaves(xs)
+    empty = (leaves[0].shape[0] if leaves else length) == 0
+    with jax.disable_jit(jax.config.jax_disable_jit and not empty):
+        return jax.lax.scan(step, state, xs, length, reverse)
