@@ -1,9 +1,10 @@
 """From Python lambdas to combinators: tracing, λ-terms, translation, and lowering to XLA."""
 
 from compile_ccc.arrow import Arrow, ccc, lower, trace
+from compile_ccc.black_box import black_box
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
 from compile_ccc.tracing import function
 from compile_ccc.translate import translate
 
-__all__ = ["Arrow", "Lam", "ccc", "function", "lower", "optimise", "trace", "translate"]
+__all__ = ["Arrow", "Lam", "black_box", "ccc", "function", "lower", "optimise", "trace", "translate"]

@@ -1,7 +1,7 @@
 """The front door: everything public under one name."""
 
 import combinators as C
-from compile_ccc import Arrow, Lam, ccc, function, lower, trace, translate
+from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, translate
 from tangents import Block, Calls, Pullback, grad, represent, value_and_grad, vjp
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "C",
     "Calls",
     "Lam",
+    "black_box",
     "Pullback",
     "ccc",
     "function",

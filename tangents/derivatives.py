@@ -24,6 +24,7 @@ from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
 from compile_ccc.recording import compiled
 from compile_ccc.tracing import argument_type, seal
+from tangents.functions import check_environments
 from tangents.leaves import dense, filled, placed, structs
 from tangents.public import from_public
 from tangents.represent import rep, space_named
@@ -133,6 +134,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     infer(Eval(), (f, x))
     space = space_named(spec.functions)
     arguments = [x] if spec.arity == 1 else list(x)
+    check_environments([arguments[i] for i in spec.asked], space)
     marked = [
         activate(a, space.is_leaf) if i in spec.asked else hold(a, space.is_leaf) for i, a in enumerate(arguments)
     ]
@@ -157,6 +159,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
 @partial(jax.jit, static_argnums=0)
 def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
     infer(Eval(), (f, pack(primals)))
+    check_environments(primals, space)
     marked = activate(primals, space.is_leaf)
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from combinators.errors import EvalError, UnsupportedError
+import jax
+
+from combinators.errors import EvalError, NotDifferentiableError, UnsupportedError
 from combinators.types import Opaque
 from combinators.values import Closure
+from compile_ccc.black_box import is_black_box
+from tangents.space import Space
 from tangents.sparse import Held
 
 
@@ -26,3 +30,18 @@ def code_of(f: Any) -> Closure:
             )
         case _:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
+
+
+def check_environments(x: Any, space: Space) -> None:
+    """Refuses values of which the cotangent is asked for whose tangent space is not known: environments of black boxes.
+
+    Raises `NotDifferentiableError`.  A black box that a function captured is no part of what is asked for.
+    """
+    functions = jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Closure))
+    if any(is_black_box(f) and not space.is_leaf(f) for f in functions):
+        raise NotDifferentiableError(
+            "the cotangent of the environment of a black box is asked for, and nobody looks inside",
+            expected="a function whose code is known",
+            got="a function of black_box",
+            hint='its calls are its gradient: functions="list"',
+        )

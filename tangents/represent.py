@@ -36,6 +36,7 @@ from combinators.terms import (
 from combinators.types import children, pack
 from tangents.choice import choice, injection
 from tangents.environment import ENVIRONMENT
+from tangents.functions import check_environments
 from tangents.leaves import dense
 from tangents.listing import LIST
 from tangents.loops import loop, mapping
@@ -74,6 +75,7 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     space = space_named(functions)
 
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
+        check_environments(arguments, space)
         x = activate(pack(arguments), space.is_leaf)
         y, pb = rep(space, term, x)
 

@@ -66,3 +66,8 @@ def test_rnn_digits_demands_an_accuracy(tmp_path: Path, adam_promotes: None) -> 
 def test_train_a_function(capsys: pytest.CaptureFixture, adam_promotes: None) -> None:
     example("03_train_a_function").main([])
     assert "loss:" in capsys.readouterr().out
+
+
+def test_gradient_boosting(capsys: pytest.CaptureFixture) -> None:
+    example("04_gradient_boosting").main(["--rounds", "12", "--rate", "0.3", "--depth", "2"])
+    assert "scikit-learn" in capsys.readouterr().out
