@@ -9,6 +9,7 @@ from tangents.calls import Block, Calls
 from tangents.compare import difference
 from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
+from tangents.directional import hvp, jvp
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
@@ -35,7 +36,9 @@ __all__ = [
     "define",
     "difference",
     "grad",
+    "hvp",
     "inner",
+    "jvp",
     "represent",
     "representation",
     "value_and_grad",

@@ -17,8 +17,9 @@ from combinators.values import Closure
 from tangents.calls import Calls
 from tangents.check_laws import observation
 from tangents.compare import difference, settled, unsettled
+from tangents.environment import ENVIRONMENT
 from tangents.public import add, inner
-from tangents.reading import representation
+from tangents.reading import FORWARD, representation
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space
 from tangents.strategies import values_of
@@ -36,7 +37,7 @@ def check_arrow(
     meaning: Any = None,
     points: Any = None,
 ) -> list[Row]:
-    """Rows for: types, meaning under jit and vmap, linear pullbacks, both tangent spaces alike, central differences.
+    """Rows for: types, meaning under jit and vmap, linear pullbacks, central differences, duality.
 
     `meaning(x)` is an independent meaning, such as the Python function that the term was translated from; `points`
     draws values of the domain, if not all of them are meant.
@@ -74,7 +75,7 @@ def check_arrow(
             row("linear pullback", space.name, lambda f, x, draw, r=reading: _linear(r, f, x, draw)),
             row("central differences", space.name, lambda f, x, draw, r=reading: _dual(r, f, x, draw)),
         ]
-    return rows
+    return [*rows, row("duality", FORWARD.name, _duality)]
 
 
 def _compiled(f: Term, x: Any, _: Any) -> None:
@@ -118,6 +119,19 @@ def _dual(reading: Any, f: Term, x: Any, draw: Any) -> None:
     scale = 1.0 + abs(numeric) + abs(exact)
     agree = bool(np.isclose(numeric, exact, rtol=0.0, atol=1e-6 * scale))
     _require(agree, f"central differences give {numeric}, the pullback {exact}, in the direction {t}", f, x)
+
+
+def _duality(f: Term, x: Any, draw: Any) -> None:
+    """⟨g, push t⟩ = ⟨pull g, t⟩, and the two give one value"""
+    (z, pull), (push, directions) = representation(ENVIRONMENT).cases(f, x), FORWARD.cases(f, x)
+    g, t = draw(values_of((type_of(settled(z, z)), directions)))
+    y, tangent = push(t)
+    _same(y, z, "forward mode changes the value", f, x)
+    fits = jax.tree.map(_has_type_of, tangent, settled(y, y))
+    _require(all(jax.tree.leaves(fits)), f"a tangent has not the type of its value: {tangent}", f, x)
+    pushed, pulled = float(inner(g, tangent)), float(inner(pull(g), t))
+    agree = bool(np.isclose(pushed, pulled, rtol=0.0, atol=1e-6 * (1.0 + abs(pushed) + abs(pulled))))
+    _require(agree, f"forward mode gives {pushed}, the pullback {pulled}, in the direction {t}", f, x)
 
 
 def _moved(x: Any, t: Any, step: float) -> Any:

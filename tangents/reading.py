@@ -15,6 +15,9 @@ from combinators.infer import accepts, infer
 from combinators.terms import Term
 from combinators.types import Type, type_of
 from tangents.compare import difference, settled, unsettled
+from tangents.duals import activated, primal
+from tangents.duals import dense as dense_tangent
+from tangents.forward import forward
 from tangents.leaves import dense
 from tangents.public import from_public
 from tangents.represent import SPACES, rep
@@ -78,6 +81,27 @@ def representation(space: Space) -> Reading:
     return Reading(space.name, lambda t: t, cases, compare)
 
 
+def _pushforward(term: Term, x: Any) -> tuple[Callable[[Any], tuple[Any, Any]], Type]:
+    """(t ↦ (y, its tangent along t), the type of t): the term on dual numbers (x, t)."""
+
+    def pushforward(t: Any) -> tuple[Any, Any]:
+        duals = forward(term, activated(x, unsettled(t, x)))
+        y = primal(duals)
+        return y, settled(dense_tangent(duals), y)
+
+    return pushforward, type_of(settled(x, x))
+
+
+def _compare_pushforwards(left: Any, right: Any, _: Type, draw: Draw) -> str | None:
+    t = draw(left[1])
+    (y, pushed), (z, other) = (side[0](t) for side in (left, right))
+    values = _compare_values(y, z)
+    tangents = difference(pushed, other)
+    return (values and f"values differ: {values}") or (tangents and f"tangents differ along {t}: {tangents}")
+
+
+FORWARD = Reading("forward", lambda t: t, _pushforward, _compare_pushforwards)
+
 READINGS: dict[str, Reading] = {
-    reading.name: reading for reading in (TYPES, MEANING, *map(representation, SPACES.values()))
+    reading.name: reading for reading in (TYPES, MEANING, *map(representation, SPACES.values()), FORWARD)
 }

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from compile_ccc import arrow, tracing
-from tangents import derivatives, named, primitives
+from tangents import derivatives, directional, forward_loops, forward_primitives, named, primitives
 from tangents.rows import ROWS
 
 evaluate, infer, represent = map(
@@ -72,12 +72,19 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
     tracing._cache.clear()
-    for cached in (primitives._programs, represent._keys, represent._plan, evaluate._called, arrow.lower):
+    for cached in (
+        primitives._programs,
+        forward_primitives._pushforward,
+        represent._keys,
+        represent._plan,
+        evaluate._called,
+        arrow.lower,
+    ):
         cached.cache_clear()
-    for known in (named._known, infer._results):
+    for known in (named._known, forward_loops._known, infer._results):
         known.clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()
-    for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback):
+    for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback, directional._value_and_tangent):
         compiled.clear_cache()
     jax.jit(evaluate.evaluate, static_argnums=0).clear_cache()

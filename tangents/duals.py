@@ -1,0 +1,106 @@
+"""Dual numbers at the leaves of values, and the pairs of primals and tangents that JAX sees.
+
+    D[ℝ] = ℝ × δℝ        a leaf with a tangent is `Dual(x, t)`, any other leaf has the tangent zero
+
+A pair is (value, {number of leaf: its tangent}): a pytree of arrays, as inputs and results of programs have to be.
+Duals live while one derivative is worked out, and never in a program: see docs/derivatives.md.  (Paper 002, figure 3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import dtypes
+
+from combinators.errors import ArgumentError
+from combinators.types import Tensor, is_discrete, type_of
+from tangents.leaves import zero_leaf
+
+type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """A real leaf with its tangent, of the same shape and dtype."""
+
+    primal: Any
+    tangent: Any
+
+
+def dual(x: Any, tangents: Tangents) -> Any:
+    """The value x with these tangents at its leaves."""
+    leaves, form = jax.tree.flatten(x)
+    return form.unflatten([Dual(leaf, tangents[i]) if i in tangents else leaf for i, leaf in enumerate(leaves)])
+
+
+def primal(x: Any) -> Any:
+    """The value without its tangents."""
+    return jax.tree.map(lambda leaf: leaf.primal if isinstance(leaf, Dual) else leaf, x)
+
+
+def tangents(x: Any) -> Tangents:
+    """The tangents of a value, zeros left out."""
+    return {i: leaf.tangent for i, leaf in enumerate(jax.tree.leaves(x)) if isinstance(leaf, Dual)}
+
+
+def pair(x: Any) -> tuple[Any, Tangents]:
+    """A value with duals as a primal and its tangents: `dual` backwards."""
+    return primal(x), tangents(x)
+
+
+def widened(x: Any, active: Collection[int]) -> tuple[Any, Tangents]:
+    """The pair of x with tangents at these leaves and no others, zeros written out."""
+    leaves = jax.tree.leaves(x)
+    return primal(x), {i: _tangent(leaves[i]) for i in sorted(active)}
+
+
+def dense(x: Any) -> Any:
+    """The tangent of x with the structure of x, zeros written out; those of discrete leaves are of their own dtype."""
+    return jax.tree.map(_tangent, x)
+
+
+def activated(x: Any, t: Any) -> Any:
+    """The value x with the tangent t, a pytree of its structure, at its real leaves."""
+    leaves, form = jax.tree.flatten(x)
+    given = zip(leaves, form.flatten_up_to(t), strict=True)
+    return form.unflatten([leaf if is_discrete(type_of(leaf)) else Dual(leaf, tangent) for leaf, tangent in given])
+
+
+def tangents_from_public(t: Any, x: Any) -> Tangents:
+    """The tangents that a user gives for the value x, by leaves; those of discrete leaves count nothing.
+
+    Raises `ArgumentError` if t has not the structure of x, or a leaf of another shape or dtype.
+    """
+    leaves, form = jax.tree.flatten(x)
+    try:
+        given = form.flatten_up_to(t)
+    except (ValueError, TypeError):
+        raise ArgumentError(
+            "the tangents have not the structure of their primals",
+            expected=type_of(x),
+            got=jax.tree.structure(t),
+            hint="jvp(f, (x, y), (dx, dy)): tangents have the structure, shapes and dtypes of the arguments",
+        ) from None
+    numbered = enumerate(zip(leaves, given, strict=True))
+    return {i: _checked(t, x) for i, (x, t) in numbered if not is_discrete(type_of(x))}
+
+
+def _tangent(leaf: Any) -> Any:
+    return leaf.tangent if isinstance(leaf, Dual) else zero_leaf(leaf)
+
+
+def _checked(t: Any, x: Any) -> Any:
+    expected = type_of(x)
+    got = None if getattr(t, "dtype", None) == dtypes.float0 else type_of(t)
+    if got == expected or (isinstance(got, Tensor) and got.weak and got.shape == expected.shape):
+        return jnp.asarray(t, expected.dtype)
+    raise ArgumentError(
+        "a tangent has not the type of its primal",
+        expected=expected,
+        got=str(got or "float0"),
+        hint="tangents have the shape and dtype of their primals; those of integers may be anything, such as 0",
+    )

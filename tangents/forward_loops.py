@@ -1,0 +1,90 @@
+"""Forward mode of named calls, case distinctions and loops: each stays one, over pairs of primals and tangents.
+
+A call is a call of one program for its types, a case on a traced tag one `lax.switch`, fold and scan one `lax.scan`,
+map one `jax.vmap`.  Tangents that are zero in every branch, or in every step, do not exist there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+
+from combinators.control import scan, switch
+from combinators.sums import branch_domain, chosen, join, widen
+from combinators.terms import Call, Case, Fold, Scan, Term
+from combinators.types import type_of
+from compile_ccc import compat
+from compile_ccc.programs import Program
+from compile_ccc.recording import aval_of, hoisted, record
+from tangents.duals import dual, pair, primal, tangents, widened
+
+type Forward = Callable[[Term, Any], Any]  # D[term] x
+type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
+
+_known: WeakKeyDictionary[Term, dict[Any, Program]] = WeakKeyDictionary()
+
+
+def call(forward: Forward, term: Call, x: Any) -> Any:
+    """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
+    leaves, form = jax.tree.flatten(pair(x))
+    key = (form, tuple(map(aval_of, leaves)), compat.flags())
+    programs = _known.setdefault(term, {})
+    if key not in programs:
+        name = f"{term.name}_jvp" if tangents(x) else term.name
+        programs[key] = record(lambda *given: pair(forward(term.body, dual(*given))), *pair(x), name=name)
+    return dual(*programs[key](*leaves))
+
+
+def choice(forward: Forward, term: Case, x: Any) -> Any:
+    """D[case(f0, ..., fn-1)] (ctx, inject i a) = D[fi] (ctx, a)"""
+    rest, s = chosen(x, len(term.branches), term)
+    domain = lambda i: branch_domain(rest, s.alternatives[i])
+    if isinstance(s.tag, int):
+        return forward(term.branches[s.tag], domain(s.tag))
+    possible = [i for i, a in enumerate(s.alternatives) if a is not None]
+    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
+    programs = [record(lambda i=i: pair(forward(term.branches[i], domain(i)))) for i in possible]
+    found = [program.form.unflatten([v.aval for v in program.outputs]) for program in programs]
+    type = join([type_of(y) for y, _ in found], term)
+    active = {i for y in found for i in tangents(widen(dual(*y), type))}
+    run = lambda program: widened(widen(dual(*program()), type), active)
+    return dual(*switch(which, [lambda program=program: run(program) for program in programs]))
+
+
+def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
+    """s1, s1' = D[eval] (f, (s0, x0)) ...: the state has tangents where some step gives it one."""
+    scans, state_type = isinstance(term, Scan), type_of(primal(state))
+    active, reached = set(tangents(state)), set[int]()
+
+    def step(s: Any, x: Any) -> Any:
+        y = apply(f, (dual(*s), dual(*x)))
+        after, out = y if scans else (y, ())
+        after = widen(after, state_type)
+        reached.update(tangents(after))
+        return widened(after, active), pair(out)
+
+    while True:
+        start = widened(state, active)
+        program = record(step, start, _row(pair(xs)))
+        if reached <= active:
+            break
+        active |= reached
+    program = hoisted(program)
+    body = lambda s, x: program(*jax.tree.leaves((s, x)))
+    last, outputs = scan(body, start, pair(xs), term.length, term.reverse)
+    return (dual(*last), dual(*outputs)) if scans else dual(*last)
+
+
+def mapping(apply: Apply, f: Any, xs: Any) -> Any:
+    """D[map] (f, xs) = map (D[f], xs)"""
+    program = hoisted(record(lambda *x: pair(apply(f, dual(*x))), *_row(pair(xs))))
+    return dual(*jax.vmap(lambda x: program(*jax.tree.leaves(x)))(pair(xs)))
+
+
+def _row(xs: Any) -> Any:
+    """The type of one element."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), xs)

@@ -1,0 +1,121 @@
+"""Forward mode of primitives: a row's pushforward if there is a row, else JAX's rule for that one primitive.
+
+    D[op] (x, x') = (op x, push x')
+
+The two are written down as one program for each primitive, types of arguments and set of active arguments, which is
+copied from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+
+from combinators.errors import NotDifferentiableError
+from combinators.primitives import bind, operands
+from combinators.terms import Primitive
+from combinators.types import is_discrete, type_of
+from compile_ccc import compat
+from compile_ccc.programs import Program
+from compile_ccc.read import source_line
+from compile_ccc.recording import aval_of, record, run, written
+from tangents.duals import Dual, dual
+from tangents.rows import ROWS, Row, Rule, push_of, row_for
+from tangents.sparse import ZERO
+
+_HINTS = {  # by words of JAX's reason
+    "custom_vjp": "use reverse mode: grad, vjp or jacobian(f, mode='reverse'); or give it a rule by jax.custom_jvp",
+    "callback": "wrap it in a jax.custom_jvp, or hold what it is given by lax.stop_gradient",
+    "": "give it a derivative: jax.custom_jvp around the operation",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Pushforward:
+    """`program`: arguments, tangents of those with the numbers `of` ↦ results, tangents of those with the numbers `to`.
+
+    `form` is that of the result.
+    """
+
+    program: Program
+    form: Any
+    of: tuple[int, ...] = ()
+    to: tuple[int, ...] = ()
+
+
+def primitive(term: Primitive, x: Any) -> Any:
+    """D[op] at duals; tangents that are zero are left out on both sides."""
+    marked = operands(x)
+    arguments = [a.primal if isinstance(a, Dual) else a for a in marked]
+    active = tuple([i for i, a in enumerate(marked) if isinstance(a, Dual)])
+    types = tuple(map(aval_of, arguments))
+    rule = _pushforward(term, ROWS.get(term.name), active, types, compat.flags())
+    values = run(rule.program, [*arguments, *(marked[i].tangent for i in rule.of)])
+    count = rule.form.num_leaves
+    return dual(rule.form.unflatten(values[:count]), dict(zip(rule.to, values[count:], strict=True)))
+
+
+@lru_cache(maxsize=65536)
+def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
+    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
+    plain = write(lambda *arguments: bind(term, arguments), *types)
+    real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
+    if not active or not real or row == ():
+        return Pushforward(plain, plain.form)
+    row = row_for(term.name, types, dict(term.params))
+    given = (*types, *(types[i] for i in active))
+    if row is None:
+        return Pushforward(_delegated(term, active, real, len(types), given), plain.form, active, real)
+    numbers: list[int] = []
+
+    def both(*values: Any) -> list[Any]:
+        arguments, pushed = values[: len(types)], dict(zip(active, values[len(types) :], strict=True))
+        y = bind(term, arguments)
+        t = push_of(row)([pushed.get(i, ZERO) for i in range(len(types))], y, *arguments, **dict(term.params))
+        parts: Sequence[Any] = t if isinstance(t, tuple) else (t,)
+        numbers[:] = [i for i in real if i < len(parts) and parts[i] is not ZERO]
+        return [*operands(y), *(parts[i] for i in numbers)]
+
+    program = (record if isinstance(row, Rule) else written)(both, *given)
+    return Pushforward(program, plain.form, active, tuple(numbers))
+
+
+def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], n: int, types: Any) -> Program:
+    """The program of a primitive and its tangents by JAX's rule for it, `jax.jvp` of the single operation."""
+
+    def both(*values: Any) -> list[Any]:
+        def of_active(*given: Any) -> list[Any]:
+            full = list(values[:n])
+            for i, value in zip(active, given, strict=True):
+                full[i] = value
+            return list(operands(bind(term, tuple(full))))
+
+        y, t = jax.jvp(of_active, [values[i] for i in active], list(values[n:]))
+        return [*y, *(t[i] for i in real)]
+
+    try:
+        program = written(both, *types)
+        if _meets(program.jaxpr, "custom_lin"):
+            raise TypeError("a custom_vjp function states its pullback only")
+        return program
+    except (ValueError, TypeError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise NotDifferentiableError(
+            f"{term.name} has no forward-mode derivative",
+            part=term,
+            expected="a primitive that JAX can differentiate",
+            got=reason,
+            line=source_line(term),
+            hint=next(hint for word, hint in _HINTS.items() if word in reason),
+        ) from None
+
+
+def _meets(program: Any, name: str) -> bool:
+    """Whether a program has an operation of this name, in whatever programs within it."""
+    within = (inner for eqn in program.eqns for inner in jex.jaxprs_in_params(eqn.params))
+    return any(eqn.primitive.name == name for eqn in program.eqns) or any(_meets(inner, name) for inner in within)
