@@ -26,11 +26,13 @@ def compare(name: str, problem: Problem, ours: Peer, theirs: Peer, rounds: int) 
     peers = ours, theirs
     programs = [peer.trace(problem) for peer in peers]
     first, second = [program.lower().compile() for program in programs]  # from here on, both know all rules
+    again = take_turns([lambda peer=peer: timed(lambda: peer.again(problem))[0] for peer in peers], rounds)
     fronts = take_turns([lambda peer=peer: _front(peer, problem) for peer in peers], rounds)
     arguments = jax.device_put(problem.arguments)
     batch = _batch(first, second, arguments)
     times: dict[str, list[Pair]] = {
         "trace": [(a[0], b[0]) for a, b in fronts],
+        "trace_again": again,
         "lower": [(a[1], b[1]) for a, b in fronts],
         "trace_plus_lower": [(sum(a), sum(b)) for a, b in fronts],
         "compile": take_turns(

@@ -28,6 +28,10 @@ class Peer:
         self.forget()
         return jax.jit(self.value_and_grad(fresh(problem.loss)))
 
+    def again(self, problem: Problem) -> Any:
+        """The program traced for another object of the same function, such as a lambda that is made anew."""
+        return jax.jit(self.value_and_grad(fresh(problem.loss))).trace(*problem.arguments)
+
     def trace(self, problem: Problem) -> Any:
         """The program of the value and gradient, traced anew, as a stage of JAX's: it has `.jaxpr` and `.lower()`."""
         return self.compiled(problem).trace(*problem.arguments)

@@ -13,6 +13,7 @@ from benchmarks.scaling import PASSES
 COLUMNS = {
     "trace": "trace_time_ratio",
     "cold": "trace_cold_ratio",
+    "again": "trace_again_time_ratio",
     "lower": "lower_time_ratio",
     "trace + lower": "trace_plus_lower_time_ratio",
     "compile": "compile_time_ratio",

@@ -23,6 +23,8 @@ import numpy as np
 from compile_ccc import compat
 from compile_ccc.programs import Program, collector_off, literal
 
+_PROGRAMS_KEPT = 1024  # of one derivative function
+
 
 class Wire(jax.core.Tracer):
     """A value of a program that is being written: a variable or a literal of it."""
@@ -148,11 +150,21 @@ def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Pro
 def compiled(f: Callable[..., Any]) -> Any:
     """f(static, *arguments) as one call of compiled code; inside a program that is being traced, as a part of that.
 
-    The code is compiled once for each static argument, which is hashable, and types of the arguments.
+    The code is written and compiled once for each static argument, which is hashable, and types of the arguments.
     """
+    programs: dict[Any, Program] = {}
 
     def part(static: Any, *arguments: Any) -> Any:
-        return recorded(partial(f, static), f.__name__)(*arguments)
+        if jax.config.jax_disable_jit:
+            return f(static, *arguments)
+        leaves, form = jax.tree.flatten(arguments)
+        key = (static, form, tuple(map(aval_of, leaves)), compat.flags(), jax.sharding.get_abstract_mesh())
+        program = programs.get(key) or record(partial(f, static), *arguments, name=f.__name__)
+        if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
+            if len(programs) >= _PROGRAMS_KEPT:
+                programs.clear()
+            programs[key] = program
+        return _placed(program, leaves)
 
     whole = jax.jit(part, static_argnums=0)
 
@@ -161,7 +173,11 @@ def compiled(f: Callable[..., Any]) -> Any:
         inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
         return (part if inside else whole)(static, *arguments)
 
-    call.clear_cache = whole.clear_cache  # type: ignore[attr-defined]
+    def clear_cache() -> None:
+        programs.clear()
+        whole.clear_cache()
+
+    call.clear_cache = clear_cache  # type: ignore[attr-defined]
     return call
 
 
@@ -171,13 +187,16 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     def of_values(*arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return f(*arguments)
-        program = record(f, *arguments, name=name or f.__name__)
-        leaves = jax.tree.leaves(arguments)
-        recorder = _current()
-        results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))
-        return program.form.unflatten(results)
+        return _placed(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
 
     return of_values
+
+
+def _placed(program: Program, leaves: list[Any]) -> Any:
+    """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
+    recorder = _current()
+    results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))
+    return program.form.unflatten(results)
 
 
 def run(program: Program, values: Iterable[Any]) -> list[Any]:
