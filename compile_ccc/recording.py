@@ -53,7 +53,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
         if type(value) is Wire and value.recorder is self:
             return value
-        if isinstance(value, np.ndarray) and value.ndim == 0:
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, bool | int | float | complex | np.generic):
             return Wire(self, literal(value, repr(value), type(value), jax.config.jax_enable_x64))
@@ -111,7 +111,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:
     new = params["new_dtype"]
-    plain = not params["weak_type"] and not jnp.issubdtype(new, jax.dtypes.extended)
+    plain = not params["weak_type"] and not jnp.issubdtype(new, jax.dtypes.extended) and new != jax.dtypes.float0
     return np.asarray(value).astype(new)[()] if plain else None
 
 

@@ -18,6 +18,7 @@ from combinators.context import Context
 from combinators.primitives import primitive
 from combinators.sums import Sum
 from combinators.terms import (
+    Call,
     Compose,
     Const,
     Curry,
@@ -95,7 +96,7 @@ def _rules(goal: Goal) -> Iterator[Rule]:
         return
     if isinstance(cod, Tensor):
         yield from [_operation] * 6
-    yield from [*[_let] * 3, _chain, _application, _application]
+    yield from [*[_let] * 3, _chain, _named, _application, _application]
     if goal.callees():
         yield from [_call] * 3
     if not goal.control:
@@ -160,6 +161,10 @@ def _injection(draw: st.DrawFn, goal: Goal) -> Term:
     alternatives = goal.codomain.alternatives
     i = number(draw, len(alternatives) - 1)
     return compose(draw(arrows(goal.to(alternatives[i]))), Inject(i, len(alternatives)))
+
+
+def _named(draw: st.DrawFn, goal: Goal) -> Term:
+    return Call(draw(arrows(goal.to(goal.codomain))), "f")
 
 
 def _operation(draw: st.DrawFn, goal: Goal) -> Term:
