@@ -58,12 +58,26 @@ def primitive(name: str, **params: Any) -> Primitive:
     return Primitive(name, tuple(sorted({**_DEFAULTS.get(name, {}), **params}.items())))
 
 
+_replaced: list[str] = []  # names that were defined again
+
+
 def register(operation: jex.Primitive) -> None:
-    """Makes an operation known by its name.  Raises `ArgumentError` for the name of one of JAX's own."""
+    """Makes an operation known by its name; what was compiled with another operation of this name is forgotten.
+
+    Raises `ArgumentError` for the name of one of JAX's own.
+    """
     if operation.name in _JAXS_OWN:
         raise ArgumentError("this name is taken by a primitive of JAX", expected="a new name", got=operation.name)
+    if operation.name in _TABLE:
+        _replaced.append(operation.name)
+        jax.clear_caches()
     _TABLE[operation.name] = operation
     _shape.cache_clear()
+
+
+def generation() -> int:
+    """How often a name was given another meaning: what is kept by terms holds within one generation."""
+    return len(_replaced)
 
 
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:

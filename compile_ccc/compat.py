@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
+from combinators.primitives import generation
+
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
     """How many operands of a `scan` equation are constants, and how many its carry."""
@@ -52,5 +54,5 @@ _flags = attrgetter(
 
 
 def flags() -> tuple[Any, ...]:
-    """The settings of JAX that change what a traced program says."""
-    return _flags(jax.config)
+    """What changes the program of a term: settings of JAX, and names that have another meaning by now."""
+    return (generation(), *_flags(jax.config))

@@ -24,6 +24,7 @@ from compile_ccc import compat
 from compile_ccc.programs import Program, collector_off, literal
 
 _PROGRAMS_KEPT = 1024  # of one derivative function
+_OPERATIONS_KEPT = 65536
 
 
 class Wire(jax.core.Tracer):
@@ -126,6 +127,8 @@ def _result_types(primitive: Any, params: dict[str, Any], types: tuple[Any, ...]
     """The types of an operation's results, and its effects, as JAX works them out once."""
     key = (primitive, tuple(params.items()), types, setting)
     if key not in _operations:
+        if len(_operations) >= _OPERATIONS_KEPT:
+            _operations.clear()
         found, effects = primitive.abstract_eval(*types, **params)
         _operations[key] = (found if primitive.multiple_results else [found], effects)
     return _operations[key]

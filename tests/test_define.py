@@ -75,3 +75,11 @@ def test_the_points_of_a_check_can_be_chosen():
     from hypothesis import strategies as st
 
     assert check(lambda x: jnp.log(x), R, examples=5, points=st.floats(0.5, 2.0).map(jnp.float64)).ok
+
+
+def test_a_name_that_is_defined_again_has_its_new_meaning():
+    program = lambda x: again(x) * x
+    for factor in (2.0, 3.0):
+        again = define("again", lambda x, k=factor: k * x, lambda g, y, x, k=factor: k * g)
+        assert (again(1.5), ccc(program)(1.5), grad(program)(1.5)) == (1.5 * factor, 2.25 * factor, 3 * factor)
+        assert jax.grad(lambda x: jax.jit(again)(x))(1.5) == factor
