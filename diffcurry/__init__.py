@@ -2,7 +2,7 @@
 
 import combinators as C
 from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, translate
-from tangents import Block, Calls, Pullback, grad, hvp, jvp, represent, value_and_grad, vjp
+from tangents import Block, Calls, Pullback, grad, hessian, hvp, jacobian, jvp, represent, value_and_grad, vjp
 
 __all__ = [
     "Arrow",
@@ -15,7 +15,9 @@ __all__ = [
     "ccc",
     "function",
     "grad",
+    "hessian",
     "hvp",
+    "jacobian",
     "jvp",
     "lower",
     "represent",

@@ -10,6 +10,7 @@ from tangents.compare import difference
 from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
 from tangents.directional import hvp, jvp
+from tangents.jacobians import hessian, jacobian
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
@@ -36,8 +37,10 @@ __all__ = [
     "define",
     "difference",
     "grad",
+    "hessian",
     "hvp",
     "inner",
+    "jacobian",
     "jvp",
     "represent",
     "representation",

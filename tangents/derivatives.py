@@ -52,13 +52,13 @@ def value_and_grad(
 
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
-        asked = _asked(argnums, arguments)
+        asked = asked_arguments(argnums, arguments)
         closure = closure_of(g, arguments)
         spec = _Spec(len(arguments), asked, has_aux, functions)
         value, gradients = _value_and_gradients(spec, closure, pack(arguments))
         return value, gradients if isinstance(argnums, tuple) else gradients[0]
 
-    return _named(of_arguments, f)
+    return named(of_arguments, f)
 
 
 def grad(
@@ -77,7 +77,7 @@ def grad(
         value, gradient = both(*arguments, **keywords)
         return (gradient, value[1]) if has_aux else gradient
 
-    return _named(of_arguments, f)
+    return named(of_arguments, f)
 
 
 def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pullback]:
@@ -156,6 +156,11 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     return result, tuple(dense(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
 
 
+def gradient(f: Closure, x: Any) -> Any:
+    """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
+    return _value_and_gradients(_Spec(1, (0,), False, "environment"), f, x)[1][0]
+
+
 @partial(jax.jit, static_argnums=0)
 def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
     infer(Eval(), (f, pack(primals)))
@@ -181,14 +186,15 @@ def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> t
     return release(y), Pullback(closure, _Shape(types, forms[0], space))
 
 
-def _named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
+def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
     """The derivative with the name, signature and docstring of f, if f has them."""
     return (
         update_wrapper(derivative, f, updated=()) if callable(f) and not isinstance(f, Closure | Term) else derivative
     )
 
 
-def _asked(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:
+def asked_arguments(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:
+    """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
     numbers: tuple[Any, ...] = argnums if isinstance(argnums, tuple) else (argnums,)
     if not all(isinstance(i, int) for i in numbers):
         raise ArgumentError(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import jax
 
 from combinators.context import extend
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.terms import Eval
-from combinators.types import pack
+from combinators.types import pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.recording import compiled
-from tangents.derivatives import grad
+from compile_ccc.tracing import seal
+from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward import forward
 
@@ -41,8 +45,24 @@ def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     Raises what `grad` and `jvp` raise.
     """
     _check_lengths("hvp", primals, tangents)
-    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(f, argnums), primals, tangents)[1]
+    x = pack(tuple(primals))
+    return _tangent_of_gradient((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
+
+
+def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
+    """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
+
+    The functions in x are known where f is traced, and only their environments vary.
+    """
+    leaves, form = jax.tree.flatten(x)
+    forms: list[Any] = []
+
+    def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
+        forms.append(result_form)
+        return tuple(results)
+
+    return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
 
 
 @compiled
@@ -50,6 +70,12 @@ def _value_and_tangent(_: Any, f: Closure, x: Any, tangents: Tangents) -> tuple[
     infer(Eval(), (f, x))
     y = forward(f.code.body, extend(f.environment, dual(x, tangents)))
     return primal(y), dense(y)
+
+
+@compiled
+def _tangent_of_gradient(_: Any, f: Closure, x: Any, tangents: Tangents) -> Any:
+    derivative, leaves, form = on_leaves(lambda x: gradient(f, x), x)
+    return form.unflatten(dense(forward(derivative.code.body, extend(derivative.environment, dual(leaves, tangents)))))
 
 
 def _check_lengths(name: str, primals: Any, tangents: Any) -> None:

@@ -22,7 +22,8 @@ S, V = C.Tensor(), C.Tensor(3)
 SIN, MUL, ADD = map(C.primitive, ("sin", "mul", "add"))
 p0, p1, p2 = map(C.proj, range(3))
 v = np.array([0.5, -1.0, 2.0])
-FORWARD = [name for name in PROGRAMS if name != "a wrong custom_vjp"]
+NUMERIC = ["identity", "constant", "powers", "where", "an argument that is not used", "indexing", "attention"]
+STRUCTURED = list(PROGRAMS)[list(PROGRAMS).index("a tree with integers") :]
 
 
 def direction(x):
@@ -43,7 +44,7 @@ def along(f, argnums, arguments):
 # Values and tangents
 
 
-@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize("name", [name for name in NUMERIC + STRUCTURED if name != "a wrong custom_vjp"])
 def test_value_and_tangent(name, monkeypatch, x64):
     f, argnums, *arguments = PROGRAMS[name]
     got = jvp(*along(f, argnums, given(arguments)))
@@ -95,7 +96,8 @@ TERMS = {
 @pytest.mark.parametrize("name", TERMS)
 def test_every_combinator_is_dual_to_its_pullback(name):
     """⟨g, push t⟩ = ⟨pull g, t⟩, and the pullback agrees with central differences."""
-    rows = check(TERMS[name][0], TERMS[name][1], examples=2).rows
+    with jax.disable_jit():  # compiling a loop takes longer than running it step by step
+        rows = check(TERMS[name][0], TERMS[name][1], examples=2).rows
     assert ("duality", "forward") in [(row.property, row.reading) for row in rows]
 
 

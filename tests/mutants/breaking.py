@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from compile_ccc import arrow, tracing
-from tangents import derivatives, directional, forward_loops, forward_primitives, named, primitives
+from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, named, primitives
 from tangents.rows import ROWS
 
 evaluate, infer, represent = map(
@@ -85,6 +85,13 @@ def forget() -> None:
         known.clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()
-    for compiled in (derivatives._value_and_gradients, derivatives._value_and_pullback, directional._value_and_tangent):
+    for compiled in (
+        derivatives._value_and_gradients,
+        derivatives._value_and_pullback,
+        directional._value_and_tangent,
+        directional._tangent_of_gradient,
+        jacobians._jacobian,
+        jacobians._hessian,
+    ):
         compiled.clear_cache()
     jax.jit(evaluate.evaluate, static_argnums=0).clear_cache()
