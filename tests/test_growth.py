@@ -1,0 +1,105 @@
+"""Chains and random graphs of 100 to 100,000 operations: visits, calls and equations are counted, and grow linearly.
+
+A graph draws operands among all earlier values, half of the time among the last ten: most values have several uses, and
+some lie far back.
+"""
+
+import sys
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.extend.core import jaxpr_as_fun
+
+import combinators as C
+from benchmarks.models import chains
+from benchmarks.models.chains import lax_chain, random_graph
+from combinators.infer import _infer
+from compile_ccc import optimise, trace
+from compile_ccc.programs import collector_off
+from compile_ccc.recording import record
+from tangents.represent import rep
+from tests.test_cost import size, value_and_pullback
+
+F32 = C.Tensor()
+x = jnp.float32(0.5)
+PROGRAMS = {"chain": lax_chain, "graph": random_graph}
+LENGTHS = (100, 1_000, 10_000)
+programs = pytest.mark.parametrize("name", PROGRAMS)
+
+
+@cache
+def term(name, n):
+    return trace(PROGRAMS[name](n).loss, F32).term
+
+
+def derivative(term):
+    """The equations of value and pullback."""
+    return record(value_and_pullback(term, "environment"), x).equations
+
+
+def calls(run, *functions):
+    """How often some Python functions are called while something runs; without them, how often any is."""
+    codes, count, before = {f.__code__ for f in functions}, 0, sys.getprofile()
+
+    def counting(frame, event, argument):
+        nonlocal count
+        count += event == "call" and (not codes or frame.f_code in codes)
+
+    sys.setprofile(counting)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def grows_linearly(count):
+    """Whether count(n) / n is the same for all n, but for which operations a short graph happens to draw."""
+    small, medium, large = (count(n) / n for n in LENGTHS)
+    assert 0 < large < 1.05 * medium < 1.5 * small, (small, medium, large)
+
+
+@programs
+def test_terms_and_derivatives_grow_linearly(name):
+    grows_linearly(lambda n: size(term(name, n)))
+    grows_linearly(lambda n: len(derivative(term(name, n))))
+
+
+@programs
+def test_no_combinator_is_visited_twice(name):
+    for n in LENGTHS:
+        t = term(name, n)
+        assert n <= calls(lambda t=t: C.infer(t, F32), _infer) <= size(t)
+        assert n <= calls(lambda t=t: derivative(t), rep) <= size(t)
+
+
+PASSES = {
+    "trace": lambda name, n: trace(PROGRAMS[name](n).loss, F32),
+    "infer": lambda name, n: C.infer(term(name, n), F32),
+    "optimise": lambda name, n: optimise(term(name, n)),
+    "represent": lambda name, n: derivative(term(name, n)),
+}
+
+
+@pytest.mark.parametrize("stage", PASSES)
+@programs
+def test_the_work_of_each_pass_grows_linearly(name, stage):
+    """Work is counted in calls of Python functions, ours and JAX's."""
+    PASSES[stage](name, 100)  # what is worked out once
+    grows_linearly(lambda n: calls(lambda: PASSES[stage](name, n)))
+
+
+def test_100_000_operations_of_a_graph(monkeypatch):
+    """Primitives alone, read from a program: so many functions of jnp, or in a list, take long to trace."""
+    monkeypatch.setattr(chains, "UNARY", [lax.sin, lax.tanh, lax.cos, lax.atan, lax.neg])
+    monkeypatch.setattr(chains, "BINARY", [lax.add, lax.mul, lax.sub, lax.max])
+    n = 100_000
+    with collector_off():  # it looks at all of a large program again and again
+        program = jaxpr_as_fun(jax.make_jaxpr(random_graph(n).loss)(x))
+        t = trace(lambda x: program(x)[0], F32).term
+        assert n < size(t) < 5.5 * n
+        assert C.infer(t, F32) == F32
+        assert n < len(derivative(t)) < 5 * n
