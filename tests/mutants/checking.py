@@ -88,6 +88,16 @@ def as_jax(f: Any, *arguments: Any) -> Check:
     return run
 
 
+def agree(ours: Any, jaxs: Any, *arguments: Any) -> Check:
+    """Two derivatives of a program at a point."""
+
+    def run() -> list[str]:
+        found = difference(ours(*arguments), jaxs(*arguments))
+        return [found] if found else []
+
+    return run
+
+
 def anew(make: Callable[[Any], Callable[[Any], Any]], *captured: Any) -> Check:
     """Functions that differ in what they capture, one after the other: each means what it says."""
 

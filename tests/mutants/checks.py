@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -9,7 +10,8 @@ from jax import lax
 import combinators as C
 from combinators import Context
 from combinators.terms import Fold
-from tests.mutants.checking import anew, as_jax, environment, holds, law, program, space
+from tangents import hessian, jacobian
+from tests.mutants.checking import agree, anew, as_jax, environment, holds, law, program, space
 
 S, V, M = C.Tensor(), C.Tensor(3), C.Tensor((2, 3))
 SIN, EXP, LOG, ADD, MUL, MAX = map(C.primitive, ("sin", "exp", "log", "add", "mul", "max"))
@@ -27,6 +29,10 @@ def scanned(s, a, b):
 
 def difference(p, q):
     return lambda x: x * p - q
+
+
+def tree(x):
+    return {"a": x[0] * 2.0, "b": jnp.sin(x[1]) * x[0][0]}
 
 
 def shared(p):
@@ -57,6 +63,7 @@ CHECKS = {
         C.extend(C.prod(p0, p1) >> MUL) >> C.extend(C.prod(p2, p0) >> MUL) >> C.prod(p3, p1) >> MUL, Context(S, S)
     ),
     "the last variable": holds(C.extend(p0 >> SIN) >> C.prod(C.proj(-1), C.proj(-2)) >> MUL, Context(S, S)),
+    "a call": holds(C.call(SIN, "sine"), S),
     "a case of a known tag": holds(
         C.prod(p0, p1 >> C.inject(1, 2)) >> C.case(MUL, C.prod(p0 >> SIN, p1 >> EXP) >> MUL), (S, S)
     ),
@@ -131,4 +138,6 @@ CHECKS = {
     "select_n": holds(C.primitive("select_n"), C.Tensor((), bool), V, V),
     "transpose": holds(C.primitive("transpose", permutation=(1, 2, 0)), C.Tensor((3, 3, 3))),
     "convert_element_type": as_jax(lambda x: lax.convert_element_type(x, np.float16), np.float32(1.5)),
+    "a Jacobian": agree(jacobian(tree, mode="forward"), jax.jacfwd(tree), (np.ones(2, "f"), np.ones(3, "f"))),
+    "a Hessian": agree(hessian(lambda x, y: x * y * y, 1), jax.hessian(lambda x, y: x * y * y, 1), 2.0, 3.0),
 }

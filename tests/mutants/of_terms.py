@@ -125,8 +125,8 @@ MUTANTS = {
         "a fold from the last",
         Code(
             evaluate.evaluate,
-            "jax.lax.scan(step, state, xs, length, reverse)[0]",
-            "jax.lax.scan(step, state, xs, length)[0]",
+            "scan(step, state, xs, length, reverse)[0]",
+            "scan(step, state, xs, length, False)[0]",
         ),
     ),
     "an argument comes before what was captured": (
