@@ -26,6 +26,7 @@ from tangents.directional import on_leaves
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
+from tangents.functions import check_environments
 from tangents.leaves import filled, placed
 from tangents.represent import rep
 from tangents.sparse import hold, marks, remark, split
@@ -57,8 +58,7 @@ def jacobian(f: Any, argnums: int | tuple[int, ...] = 0, mode: str | None = None
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         g, arguments = positional(f, arguments, keywords)
-        spec = _Spec(len(arguments), asked_arguments(argnums, arguments), isinstance(argnums, tuple), mode)
-        return _jacobian(spec, closure_of(g, arguments), pack(arguments))
+        return _jacobian(_spec(argnums, arguments, mode), closure_of(g, arguments), pack(arguments))
 
     return named(of_arguments, f)
 
@@ -72,8 +72,7 @@ def hessian(f: Any, argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         g, arguments = positional(f, arguments, keywords)
-        spec = _Spec(len(arguments), asked_arguments(argnums, arguments), isinstance(argnums, tuple))
-        return _hessian(spec, closure_of(g, arguments), pack(arguments))
+        return _hessian(_spec(argnums, arguments), closure_of(g, arguments), pack(arguments))
 
     return named(of_arguments, f)
 
@@ -91,6 +90,12 @@ class _Spec:
         numbers = form.unflatten(range(len(leaves)))
         arguments = [numbers] if self.arity == 1 else list(numbers)
         return tuple(arguments[i] for i in self.asked) if self.is_tuple else arguments[self.asked[0]]
+
+
+def _spec(argnums: int | tuple[int, ...], arguments: tuple[Any, ...], mode: str | None = None) -> _Spec:
+    asked = asked_arguments(argnums, arguments)
+    check_environments([arguments[i] for i in asked], ENVIRONMENT)
+    return _Spec(len(arguments), asked, isinstance(argnums, tuple), mode)
 
 
 @compiled
@@ -112,7 +117,7 @@ def _derivatives(f: Closure, x: Any, types: list[Tensor], asked: Any, mode: str 
     leaves = jax.tree.leaves(x)
     of_x, of_y = _real({i: type_of(leaves[i]) for i in jax.tree.leaves(asked)}), _real(dict(enumerate(types)))
     mode = mode or ("forward" if _size(of_x) <= _size(of_y) else "reverse")
-    blocks = (_columns if mode == "forward" else _rows)(f, x, of_x, of_y)
+    blocks = (_columns if mode == "forward" else _rows)(f, x, of_x, of_y) if of_x and of_y else {}
 
     def block(j: int, i: int) -> Any:
         return blocks[j, i] if (j, i) in blocks else jnp.zeros((*types[j].shape, *jnp.shape(leaves[i])), types[j].dtype)

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import combinators as C
-from compile_ccc import ccc, function
+from compile_ccc import black_box, ccc, function
 from tangents import grad, hessian, hvp, jacobian, jvp, vjp
 from tests.test_cost import all_equations
 from tests.test_gradients import same
@@ -130,6 +130,11 @@ def test_a_jacobian_by_a_function_is_a_closure_over_jacobians():
         same(found.environment[0], np.diag(2 * 2.0 * w).astype(np.float32), 1e-6)
 
 
+def test_a_function_that_captured_nothing_has_an_empty_jacobian():
+    found = jacobian(lambda f, x: f(x))(function(lambda x: 2.0 * x, S), 1.0)
+    assert isinstance(found, C.Closure) and jax.tree.leaves(found) == []
+
+
 def test_discrete_leaves_have_zeros():
     found = jacobian(lambda p: {"y": p[0] * p[1], "n": p[1]})((2.0, 3))
     assert found == {"y": (3.0, 0.0), "n": (0, 0)}
@@ -142,6 +147,8 @@ def test_what_has_no_jacobian_is_refused():
         jacobian(lambda x: x * 1j)(1.0)
     with pytest.raises(C.errors.NotDifferentiableError, match="discrete"):
         jacobian(lambda n: n * 2)(3)
+    with pytest.raises(C.errors.NotDifferentiableError, match="black box"):
+        jacobian(lambda f, x: f(x))(black_box(np.sin, S, S), 1.0)
 
 
 # Hessians
