@@ -63,7 +63,7 @@ def evaluate(term: Term, x: Any) -> Any:
         case Primitive():
             return bind(term, x)
         case Call():
-            return _called(term)(x)
+            return _called(term)(x) if term.rule is None else term.rule().value(term, x)
         case Inject(index, count):
             return injected(index, count, x)
         case Case(branches):

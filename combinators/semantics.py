@@ -14,7 +14,7 @@ import jax
 
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UnsupportedError, whole, within
-from combinators.infer import component, infer, is_function
+from combinators.infer import abstract, component, infer, is_function
 from combinators.neutral import Graph, Node
 from combinators.primitives import operands, shape
 from combinators.quote import UNKNOWN, is_function_value, is_open, read_back, types_of
@@ -102,6 +102,8 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
+            case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
+                return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
             case Call(body):
                 with within(0):
                     return self.read(body, x)

@@ -73,8 +73,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
         case Primitive(name, params):
             shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param is not None)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
-        case Call(_, name):
-            return _call("call", [*docs, wl.TextDoc(repr(name))])
+        case Call(_, name, rule):
+            return _call("call" if rule is None else "custom", [*docs, wl.TextDoc(repr(name))])
         case Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
         case Case():

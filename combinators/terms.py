@@ -120,11 +120,13 @@ class Primitive(Term):
 class Call(Term):
     """If f : τ ⇝ σ then call(f, name) : τ ⇝ σ, which means what f means: a function that JAX compiled by a name.
 
-    Where τ and σ hold no functions, a call is compiled and differentiated once for its types.
+    Where τ and σ hold no functions, a call is compiled and differentiated once for its types.  With a `rule`, on a
+    domain Δ·τ, its derivative is what the user says, and rule().value(call, x) is its value (`tangents.custom`).
     """
 
     body: Term
     name: str
+    rule: Any = None
 
 
 @_term

@@ -47,13 +47,14 @@ type Atom = Var | Constant
 class Lam:
     """λ parameter. body; `free` are the variables that it captures, in the order of their first use.
 
-    `names` are those that the user's function has for them.
+    `names` are those that the user's function has for them, and `rule` is its derivative, if the user says one.
     """
 
     parameter: Var
     body: Block
     free: tuple[Var, ...]
     names: tuple[str, ...] = ()
+    rule: Any = None
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -105,12 +106,17 @@ class Block:
         return "\n".join(_block_lines(self))
 
 
-def lam(parameter: Var, body: Block, names: Mapping[Any, str] = {}) -> Lam:  # noqa: B006: it is only read
+def lam(
+    parameter: Var,
+    body: Block,
+    names: Mapping[Any, str] = {},  # noqa: B006: it is only read
+    rule: Any = None,
+) -> Lam:
     """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""
     bound = {parameter, *(x for x, _ in body.bindings)}
     used = (a for _, e in body.bindings for a in atoms(e))
     free = dict.fromkeys(a for a in (*used, body.result) if isinstance(a, Var) and a not in bound)
-    return Lam(parameter, body, tuple(free), tuple(names.get(x, x.name) for x in free))
+    return Lam(parameter, body, tuple(free), tuple(names.get(x, x.name) for x in free), rule)
 
 
 def atoms(e: Expression) -> Iterator[Atom]:

@@ -167,9 +167,9 @@ class Chain:
                 on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
                 new = tuple(self.optimiser.optimised(f, on) for f in branches)
                 return step if new == branches else Case(new)
-            case Call(body, name):
+            case Call(body, name, rule):
                 new = self.optimiser.optimised(body, kind)
-                return step if new is body else Call(new, name)
+                return step if new is body else Call(new, name, rule)
             case Proj():
                 return from_start(step, kind)
             case _:

@@ -144,7 +144,7 @@ class Builder:
         results = inner.run(eqn.params["program"], [*operands, *inner.leaves(x, type.dom)])
         taken: dict[str, None] = {}
         names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
-        return self.let(lam(x, inner.close(inner.build(results, type.cod)), names), type)
+        return self.let(lam(x, inner.close(inner.build(results, type.cod)), names, eqn.params["rule"]), type)
 
     def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
         """f x, under the batch levels that `jax.vmap` pushed."""

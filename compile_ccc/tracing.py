@@ -77,15 +77,20 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
         )
     if not active_traces.get():
         return close(f, dom, len(domain))
+    return abstraction(f, dom, len(domain))
+
+
+def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) -> FunctionValue:
+    """λ inside a traced lambda: the function value that is recorded there, with a derivative if `rule` states one."""
     own = active_traces.get()[-1]
     captured = captures(f)
     types = [argument_type(v) for v in captured.values]
-    program, cod, _ = _stage(f, captured, types, dom, len(domain), own)
+    program, cod, _ = _stage(f, captured, types, dom, arity, own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)
-    name = parameter_name(f, len(domain))
-    carrier = lam_p.bind(*program.consts, *outer, program=program.jaxpr, type=type, batch=(), name=name, names=names)
+    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule}
+    carrier = lam_p.bind(*program.consts, *outer, program=program.jaxpr, batch=(), **facts)
     return FunctionValue(carrier, type, own)
 
 

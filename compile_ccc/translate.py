@@ -18,7 +18,7 @@ from typing import assert_never
 import jax
 
 from combinators.context import Context
-from combinators.terms import Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
+from combinators.terms import Call, Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
 from combinators.values import name_captured
 from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var
 
@@ -28,7 +28,8 @@ type Scope = dict[Var, int]  # the variables of Δ and their places
 def translate(lam: Lam) -> Curry:
     """The code of an abstraction: a `curry` over the context of its free variables."""
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
-    code = Curry(_block(scope, lam.body), lam.parameter.type)
+    body = _block(scope, lam.body)
+    code = Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
     name_captured(code, lam.names)
     return code
 

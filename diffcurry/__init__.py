@@ -2,7 +2,23 @@
 
 import combinators as C
 from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, translate
-from tangents import Block, Calls, Pullback, grad, hessian, hvp, jacobian, jvp, represent, value_and_grad, vjp
+from tangents import (
+    Block,
+    Calls,
+    Pullback,
+    argmin,
+    custom,
+    fixed_point,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    represent,
+    root,
+    value_and_grad,
+    vjp,
+)
 
 __all__ = [
     "Arrow",
@@ -10,9 +26,12 @@ __all__ = [
     "C",
     "Calls",
     "Lam",
-    "black_box",
     "Pullback",
+    "argmin",
+    "black_box",
     "ccc",
+    "custom",
+    "fixed_point",
     "function",
     "grad",
     "hessian",
@@ -21,6 +40,7 @@ __all__ = [
     "jvp",
     "lower",
     "represent",
+    "root",
     "trace",
     "translate",
     "value_and_grad",

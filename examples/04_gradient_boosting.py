@@ -10,6 +10,7 @@ numbers are those of scikit-learn's own gradient boosting; another loss needs no
 """
 
 import argparse
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     difference = np.abs(ensemble.predict(xs) - theirs.predict(xs)).max()
     print(f"\nThe predictions differ by {difference:.1e} at most.")
 
-    assert all(after < before for before, after in zip(losses, losses[1:], strict=False)), "the loss falls every round"
+    assert all(after < before for before, after in pairwise(losses)), "the loss falls every round"
     np.testing.assert_allclose(errors[1:], theirs.train_score_, rtol=1e-10)
     np.testing.assert_allclose(ensemble.predict(xs), theirs.predict(xs), rtol=1e-10)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tangents.calls import Block, Calls
 from tangents.compare import difference
+from tangents.custom import custom
 from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
 from tangents.directional import hvp, jvp
@@ -14,6 +15,7 @@ from tangents.jacobians import hessian, jacobian
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
+from tangents.solvers import argmin, fixed_point, root
 from tangents.space import Space
 
 
@@ -33,9 +35,12 @@ __all__ = [
     "Reading",
     "Space",
     "add",
+    "argmin",
     "check",
+    "custom",
     "define",
     "difference",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
@@ -44,6 +49,7 @@ __all__ = [
     "jvp",
     "represent",
     "representation",
+    "root",
     "value_and_grad",
     "vjp",
     "zero",

@@ -13,7 +13,9 @@ from typing import Any
 from combinators.context import extend
 from combinators.terms import Curry
 from combinators.values import Closure
+from tangents.calls import Calls
 from tangents.functions import code_of
+from tangents.listing import pull_calls
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import Cotangent, pair, split
 
@@ -35,4 +37,13 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
     return y, pullback
 
 
-ENVIRONMENT = Space("environment", curry, eval, is_leaf=lambda _: False)
+def _no_leaf(_: Any) -> bool:
+    return False
+
+
+def of_calls(rep: Representation, f: Closure, calls: Calls) -> Cotangent:
+    """What the function captured gets its cotangent from the calls, as it does by figure 3."""
+    return pull_calls(rep, _no_leaf, f.code, f.environment, calls)
+
+
+ENVIRONMENT = Space("environment", curry, eval, _no_leaf, of_calls)

@@ -20,6 +20,7 @@ from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, hoisted, record
+from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
 
 type Forward = Callable[[Term, Any], Any]  # D[term] x
@@ -30,6 +31,8 @@ _known: WeakKeyDictionary[Term, dict[Any, Program]] = WeakKeyDictionary()
 
 def call(forward: Forward, term: Call, x: Any) -> Any:
     """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
+    if term.rule is not None:
+        return pushed(term, x)
     leaves, form = jax.tree.flatten(pair(x))
     key = (form, tuple(map(aval_of, leaves)), compat.flags())
     programs = _known.setdefault(term, {})

@@ -26,6 +26,7 @@ from tangents.sparse import (
     ZERO,
     Cotangent,
     Held,
+    IsLeaf,
     activate,
     hold,
     is_active,
@@ -63,28 +64,33 @@ def curry(rep: Representation, f: Curry, t: Any) -> Represented:
     if not is_active(t, is_function):
         return Held(Closure(f, release(t))), nothing
 
+    return Closure(f, t), lambda calls: pull_calls(rep, is_function, f, t, calls)
+
+
+def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Calls) -> Cotangent:
+    """Σ of fst (snd (f (t, s)) gr) over (s, gr) in calls: the cotangent of what a function captured, from its calls."""
+    if not is_active(t, is_leaf):
+        return ZERO
+
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
-        r, pb = rep(f.body, extend(t, hold(s, is_function)))
-        return masked(split(pb(symbolic(gr, r, is_function)), t)[0], made)
+        r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
+        return masked(split(pb(symbolic(gr, r, is_leaf)), t)[0], made)
 
-    def pullback(calls: Calls) -> Cotangent:
-        total: Cotangent = ZERO
-        for block in calls.blocks:
-            one = (block.argument, block.cotangent, block.valid)
-            total = plus(total, _sum_over(again, block, t) if block.axes else again(*one))
-        return total
-
-    return Closure(f, t), pullback
+    total: Cotangent = ZERO
+    for block in calls.blocks:
+        one = (block.argument, block.cotangent, block.valid)
+        total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
+    return total
 
 
-def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
+def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     """Σ over the rows of a block, one at a time: arrays are added up, calls of captured functions are stacked."""
     rows = block.rows()
-    leaves = jax.tree.leaves(t, is_leaf=is_function)
+    leaves = jax.tree.leaves(t, is_leaf=is_leaf)
     summed = [i for i, leaf in enumerate(leaves) if not isinstance(leaf, Held | Closure)]
 
     def step(total: list[Any], row: Any) -> Any:
-        parts = gather(again(*row), t, is_function)
+        parts = gather(again(*row), t, is_leaf)
         added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
         return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
 
@@ -92,7 +98,7 @@ def _sum_over(again: Any, block: Block, t: Any) -> Cotangent:
         step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid), None, False
     )
     found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
-    return placed(found, t, is_function)
+    return placed(found, t, is_leaf)
 
 
 @lru_cache(maxsize=65536)

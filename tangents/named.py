@@ -15,6 +15,7 @@ from combinators.terms import Call, Term
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, record
+from tangents.custom import ruled
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals
 from tangents.space import Representation, Represented, Space
@@ -35,6 +36,8 @@ _known: WeakKeyDictionary[Term, dict[Any, _Known | None]] = WeakKeyDictionary()
 
 def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     """call(f, name) x = f x; if functions come in, or not exactly one array comes out, it is f that is represented."""
+    if term.rule is not None:
+        return ruled(rep, space, term, x)
     leaf = space.is_leaf
     leaves, form = jax.tree.flatten(release(x), is_leaf=leaf)
     held = marks(x, leaf)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from combinators.terms import Curry, Term
-from tangents.sparse import IsLeaf, Pullback
+from combinators.values import Closure
+from tangents.calls import Calls
+from tangents.sparse import Cotangent, IsLeaf, Pullback
 
 type Represented = tuple[Any, Pullback]  # a primal with held leaves marked, and its pullback
 type Representation = Callable[[Term, Any], Represented]  # rep-function of a term
@@ -21,6 +23,7 @@ type Representation = Callable[[Term, Any], Represented]  # rep-function of a te
 class Space:
     """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf.
 
+    `of_calls(rep, f, calls)`: the cotangent of a function of which these are the calls, and their cotangents.
     `shares(f)`: whether the part f of a product may run once for all its places, so that its pullback gets their sum.
     """
 
@@ -28,4 +31,5 @@ class Space:
     curry: Callable[[Representation, Curry, Any], Represented]
     eval: Callable[[Representation, Any, Any], Represented]
     is_leaf: IsLeaf
+    of_calls: Callable[[Representation, Closure, Calls], Cotangent] = lambda _, __, calls: calls
     shares: Callable[[Term], bool] = lambda _: True

@@ -35,7 +35,7 @@ MUTANTS = {
     ),
     "curry forgets a block": (
         "a function applied twice",
-        Code(listing.curry, "in calls.blocks", "in calls.blocks[:1]"),
+        Code(listing.pull_calls, "in calls.blocks", "in calls.blocks[:1]"),
     ),
     "curry takes the first row only": (
         "a map",
@@ -48,22 +48,22 @@ MUTANTS = {
     "curry takes the last row only": ("a map", Code(listing._sum_over, "plus(old, parts[i])", "parts[i]")),
     "curry runs again at the cotangent": (
         "a function applied twice",
-        Code(listing.curry, "again(s: Any, gr: Any,", "again(gr: Any, s: Any,"),
+        Code(listing.pull_calls, "again(s: Any, gr: Any,", "again(gr: Any, s: Any,"),
     ),
     "curry holds what was captured instead of the argument": (
         "a function applied twice",
-        Code(listing.curry, "(t, hold(s, is_function))", "(hold(t, is_function), s)"),
+        Code(listing.pull_calls, "(t, hold(s, is_leaf))", "(hold(t, is_leaf), s)"),
     ),
     "curry gives the cotangent of the argument": (
         "a function applied twice",
-        Code(listing.curry, "t)[0], made)", "t)[1], made)"),
+        Code(listing.pull_calls, "t)[0], made)", "t)[1], made)"),
     ),
     "curry uses calls that were not made": (
         "a logarithm in a branch",
         Code(
-            listing.curry,
-            "masked(split(pb(symbolic(gr, r, is_function)), t)[0], made)",
-            "split(pb(symbolic(gr, r, is_function)), t)[0]",
+            listing.pull_calls,
+            "masked(split(pb(symbolic(gr, r, is_leaf)), t)[0], made)",
+            "split(pb(symbolic(gr, r, is_leaf)), t)[0]",
         ),
     ),
     "calls made again for a row are not stacked": (

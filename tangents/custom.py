@@ -1,0 +1,256 @@
+"""Users' pullbacks for functions of functions: what a function argument gets is stated as its calls.
+
+    f : τ ⇝ σ  with the rule  (x, y, g) ↦ gx,    at function types in τ    gx = [(argument, cotangent of its result)]
+
+The calls are the function's list tangent (paper 003, figure 3), and `curry`'s pullback of that figure makes of them the
+cotangent of what the function captured, in the environment space too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial, wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from combinators.context import Context
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from combinators.evaluate import evaluate
+from combinators.terms import Call
+from combinators.types import Function, Tensor, is_discrete, pack, same_type, type_of
+from combinators.values import Closure
+from compile_ccc.arrow import ccc
+from compile_ccc.carriers import active_traces
+from compile_ccc.tracing import abstraction, argument_type
+from tangents.calls import Block, Calls
+from tangents.duals import dual, pair
+from tangents.environment import ENVIRONMENT
+from tangents.leaves import dense, filled, gather, placed, present, scatter, structs, zero_leaf
+from tangents.listing import is_function
+from tangents.public import from_public
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, release, remark
+
+
+def custom(
+    f: Callable[..., Any], pullback: Callable[..., Any], result: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """The function f with a derivative of one's own, also where its arguments are functions.
+
+    `pullback(primals, result, cotangent)` gets the tuple of the arguments, what f gave, and a cotangent of the
+    structure, shapes and dtypes of that.  It gives one cotangent for each argument, of the argument's structure, where
+    a function stands as the list of its calls: pairs (argument, cotangent of its result), or `Calls` for many of them
+    at once.  What the function captured gets its cotangent from these calls, in both tangent spaces; in the environment
+    space, it may also be stated itself, as a closure over cotangents.  None is a zero.  If it takes `wanted`, it gets
+    by that name for each argument whether a derivative is asked for.
+
+    f is called like any Python function, inside traced lambdas and outside; function arguments are function values.
+    Where the pullback is made of functions that we can differentiate, so is the derivative.  What f captures itself
+    has no cotangent: `NotDifferentiableError` says so when one is asked for.
+
+    With `result(*arguments)`, any value of the type that f gives, f is not translated: it is called when its function
+    arguments are known closures, so it may use `lax.while_loop` over their calls, and their derivatives.
+
+    Raises `ArityError` or `ArgumentError` if what the pullback gives does not fit the arguments.
+    """
+    if not (callable(f) and callable(pullback)):
+        raise ArgumentError(
+            "a derivative of one's own is given to a function, and is one",
+            expected="custom(f, pullback)",
+            got=(f, pullback),
+            hint="custom(lambda f, x: f(x), lambda primals, y, g: ([(primals[1], g)], None))",
+        )
+
+    @wraps(f, updated=())
+    def call(*arguments: Any) -> Any:
+        if not active_traces.get():
+            return ccc(call)(*arguments)
+        arity = len(arguments)
+        known = None if result is None else f
+        rule = lambda: Rule(pullback, arity, known)  # a function, since functions are code by what they hold
+        rule.__name__ = getattr(f, "__name__", "custom")
+        return abstraction(result or f, argument_type(pack(arguments)), arity, rule)(*arguments)
+
+    return call
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the `rule` of a `Call` at Δ·τ gives: the user's pullback, and how many arguments τ stands for.
+
+    `known` is what computes the value, if that is not the body of the call, which then has its type alone.
+    """
+
+    pullback: Callable[..., Any]
+    arity: int
+    known: Callable[..., Any] | None
+
+    def value(self, call: Call, x: Context) -> Any:
+        """The value of the call, which JAX differentiates by this rule too."""
+        leaves, form = jax.tree.flatten(x)
+        return _of_jax(call, form)(*leaves)
+
+    def plain(self, call: Call, x: Context) -> Any:
+        """The value of the call, as an operation on arrays that is not yet one for JAX."""
+        y = evaluate(call.body, x)
+        if self.known is None:
+            return y
+        result = self.known(*((x[-1],) if self.arity == 1 else x[-1]))
+        if not same_type(type_of(result), type_of(y)):
+            expected, got = type_of(y), type_of(result)
+            raise ArgumentError("a custom function gives another type than it says", expected=expected, got=got)
+        return result
+
+    def pull(self, rep: Representation, space: Space, x: Context, y: Any, g: Any) -> Cotangent:
+        """The cotangent of Δ·τ at the marked x, from that of the result y, a pytree."""
+        *outside, argument = x
+        if is_active(outside, space.is_leaf):
+            raise NotDifferentiableError(
+                "a function with a pullback of its own captured what a derivative is asked for",
+                expected="a function that depends on its arguments alone",
+                got="captured values of which a derivative is asked",
+                hint="make it an argument; what function arguments captured has its cotangents from their calls",
+            )
+        arguments = (argument,) if self.arity == 1 else argument
+        wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
+        stated = self._stated(release(arguments), y, g, wanted)
+        found = [_cotangent(rep, space, a, s) if w else ZERO for a, s, w in zip(arguments, stated, wanted, strict=True)]
+        several = Sparse((i, c) for i, c in enumerate(found) if c is not ZERO) or ZERO
+        whole = found[0] if self.arity == 1 else several
+        return whole if whole is ZERO else Sparse({len(outside): whole})
+
+    def _stated(self, primals: Any, y: Any, g: Any, wanted: tuple[bool, ...]) -> Any:
+        """What the user's pullback gives: one cotangent for each argument."""
+        asks = "wanted" in inspect.signature(self.pullback).parameters
+        stated = self.pullback(primals, y, g, **({"wanted": wanted} if asks else {}))
+        if isinstance(stated, tuple | list) and len(stated) == self.arity:
+            return stated
+        raise ArityError(
+            "a pullback gives one cotangent for each argument",
+            expected=f"a tuple of {self.arity}",
+            got=repr(stated),
+            hint="None stands for an argument without a cotangent",
+        )
+
+
+def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represented:
+    """custom(f, rule) x = (f x, λ g. the cotangents that the rule states, of functions by their calls)"""
+    rule: Rule = call.rule()
+    y = rule.value(call, release(x))
+    if not is_active(x, space.is_leaf):
+        return hold(y, space.is_leaf), nothing
+    y = activate(y, space.is_leaf)
+    return y, lambda g: rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf))
+
+
+def pushed(call: Call, x: Context) -> Any:
+    """D[custom(f, rule)] x, on duals: what the rule states is the pullback, and the pushforward is its transpose."""
+    rule, leaf = call.rule(), ENVIRONMENT.is_leaf
+    known, given = pair(x)
+    y = rule.value(call, known)
+    if not given:
+        return y
+    marked = remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))), leaf)
+
+    def pull(g: dict[int, Any]) -> dict[int, Any]:
+        whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
+        return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole), marked, leaf)
+
+    (t,) = jax.linear_transpose(pull, structs(activate(y, leaf), leaf))(given)
+    return dual(y, t)
+
+
+def _represented() -> Representation:
+    from tangents.represent import rep
+
+    return partial(rep, ENVIRONMENT)
+
+
+def _cotangent(rep: Representation, space: Space, x: Any, stated: Any) -> Cotangent:
+    """The cotangent of one argument from what the user states, functions by their calls."""
+    if stated is None:
+        return ZERO
+    primals, form = jax.tree.flatten(x, is_leaf=is_function)
+    try:
+        given = form.flatten_up_to(stated)
+    except (ValueError, TypeError):
+        given = []  # of another structure: from_public says so
+    if any(isinstance(g, Closure) for g in given) and not any(map(space.is_leaf, primals)):
+        return from_public(stated, x, space.is_leaf)
+    if given:
+        stated = form.unflatten([_calls(f, g) if is_function(f) else g for f, g in zip(primals, given, strict=True)])
+    found = gather(from_public(stated, x, is_function), x, is_function)
+    called = [is_function(f) and g is not ZERO for f, g in zip(primals, found, strict=True)]
+    parts = (space.of_calls(rep, f, g) if c else g for f, g, c in zip(primals, found, called, strict=True))
+    return scatter(parts, x, is_function)
+
+
+def _calls(f: Closure, stated: Any) -> Calls:
+    """The calls of a function that a user states, as pairs or as `Calls`, held against its type."""
+    type = release(f).type
+    try:
+        calls = stated if isinstance(stated, Calls) else Calls(*(Block(x, g) for x, g in stated))
+        calls = jax.tree.map(jnp.asarray, calls)
+        if all(_fits(block, type) for block in calls.blocks):
+            return calls
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(
+        "the cotangent of a function argument is no list of its calls",
+        expected=f"pairs of an argument and a cotangent of its result, of the types {type.dom} and {type.cod}",
+        got=repr(stated),
+        hint='a closure over cotangents is for functions="environment"' if isinstance(stated, Closure) else _HINT,
+    )
+
+
+_HINT = "[(x, g), ...], or Calls(Block(xs, gs, axes=1)) for many calls at once; [] is zero"
+
+
+def _fits(block: Block, type: Function) -> bool:
+    """Whether calls are of a function of this type; of what holds functions, that is not looked at."""
+    expected = (type.dom, type.cod)
+    if any(isinstance(leaf, Function) for leaf in jax.tree.leaves(expected)):
+        return True
+    row = lambda array: Tensor(array.shape[block.axes :], array.dtype)
+    return same_type(jax.tree.map(row, (block.argument, block.cotangent)), expected)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which leaves a derivative is asked for: no array, so it crosses JAX's rule as a part of the structure."""
+
+    leaves: tuple[bool, ...]
+
+
+jax.tree_util.register_static(_Asked)
+
+
+@lru_cache(maxsize=4096)
+def _of_jax(call: Call, form: Any) -> Callable[..., Any]:
+    """The function on the leaves of Δ·τ, as one that JAX differentiates by our rule, and that we read back as one."""
+
+    def of_leaves(*leaves: Any) -> Any:
+        return call.rule().plain(call, form.unflatten(leaves))
+
+    def forward(*leaves: Any) -> Any:
+        values = [leaf.value for leaf in leaves]
+        y = f(*values)
+        return y, (values, y, _Asked(tuple(leaf.perturbed for leaf in leaves)))
+
+    def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
+        values, y, asked = residuals
+        held = [not a or is_discrete(type_of(v)) for v, a in zip(values, asked.leaves, strict=True)]
+        x = remark(form.unflatten(values), tuple(held), ENVIRONMENT.is_leaf)
+        is_zero = lambda g: isinstance(g, SymbolicZero)
+        g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
+        found = present(call.rule().pull(_represented(), ENVIRONMENT, x, y, g), x, ENVIRONMENT.is_leaf)
+        return tuple(map(found.get, range(len(values))))
+
+    f = jax.custom_vjp(of_leaves)
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    return f

@@ -1,0 +1,121 @@
+"""Solvers with implicit derivatives against closed forms and central differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import combinators as C
+from compile_ccc import ccc, function
+from tangents import argmin, fixed_point, grad, jvp, root, value_and_grad
+
+pytestmark = pytest.mark.usefixtures("x64")
+both = pytest.mark.parametrize("functions", ["environment", "list"])
+
+
+def square_root(a):
+    return root(lambda x: x * x - a, 1.0)
+
+
+def differences(f, x, size=1e-5):
+    x = np.asarray(x, float)
+    steps = np.eye(x.size).reshape((x.size, *x.shape)) * size
+    return np.array([(f(x + s) - f(x - s)) / (2 * size) for s in steps]).reshape(x.shape)
+
+
+@both
+def test_a_root_by_what_its_function_captured(functions):
+    value, gradient = value_and_grad(square_root, functions=functions)(2.0)
+    np.testing.assert_allclose([value, gradient], [np.sqrt(2.0), 0.5 / np.sqrt(2.0)], rtol=1e-12)
+
+
+def test_all_derivatives_of_a_root():
+    second, third = grad(grad(square_root))(2.0), grad(grad(grad(square_root)))(2.0)
+    np.testing.assert_allclose([second, third], [-0.25 * 2.0**-1.5, 0.375 * 2.0**-2.5], rtol=1e-10)
+    cubic = lambda y: root(lambda x: x**3 + x - y, 0.5)  # case F4 of users' problems
+    np.testing.assert_allclose(value_and_grad(grad(cubic))(2.0), (1 / 4, -6 / 64), rtol=1e-12)
+
+
+def test_nested_minima():
+    """Case F8 of users' problems: min over x of max over y; each inner problem is a closure over the parameter."""
+
+    def saddle(t):
+        f = lambda x, y: x * x / 2 + t * x * y - y * y / 2 + x
+        best = lambda x: argmin(lambda y: -f(x, y), 0.0)
+        x = argmin(lambda x: f(x, best(x)), 0.0)
+        return f(x, best(x))
+
+    value, gradient = value_and_grad(saddle)(0.8)
+    np.testing.assert_allclose([value, gradient], [-1 / (2 * 1.64), 0.8 / 1.64**2], rtol=1e-10)
+
+
+def test_forward_mode_of_a_root():
+    np.testing.assert_allclose(jvp(square_root, (2.0,), (1.0,))[1], 0.5 / np.sqrt(2.0), rtol=1e-12)
+
+
+def test_a_root_anywhere():
+    a = jnp.array([2.0, 3.0, 4.0])
+    by_a = 0.5 / np.sqrt(a)
+    np.testing.assert_allclose(jax.vmap(square_root)(a), np.sqrt(a), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.vmap(grad(square_root)))(a), by_a, rtol=1e-12)
+    np.testing.assert_allclose(grad(lambda a: jnp.sum(jax.vmap(square_root)(a)))(a), by_a, rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(ccc(square_root))(2.0), by_a[0], rtol=1e-12)
+    step = function(lambda s, x: root(lambda t: t**3 + t - s * x, 0.5), C.Tensor(), C.Tensor())
+    chain = lambda xs: C.fold(step, 1.0, xs)
+    np.testing.assert_allclose(grad(chain)(a), differences(ccc(chain), a), rtol=1e-7)
+
+
+@both
+def test_unknowns_are_trees(functions):
+    def solution(a):
+        start = {"x": jnp.ones(2), "y": 1.0}
+        found = root(lambda t: {"x": t["x"] ** 2 - a["x"] * t["y"], "y": t["y"] * a["y"] - 3.0}, start)
+        return jnp.sum(found["x"])
+
+    gradient = grad(solution, functions=functions)({"x": jnp.array([2.0, 3.0]), "y": 1.5})
+    x = np.sqrt(np.array([2.0, 3.0]) * 2.0)  # x² = a 3 / b
+    np.testing.assert_allclose(gradient["x"], 0.5 * 2.0 / x, rtol=1e-10)
+    np.testing.assert_allclose(gradient["y"], np.sum(-0.5 * x / 1.5), rtol=1e-10)
+
+
+@both
+def test_the_argmin_of_a_captured_quadratic(functions):
+    """Case A1 of users' problems: the objective captures the parameter."""
+
+    def loss(y):
+        x = argmin(lambda x: jnp.sum(x**2) - jnp.sum(x * y), jnp.zeros(2))
+        return jnp.sum(x**2)
+
+    value, gradient = value_and_grad(loss, functions=functions)(jnp.array([3.0, -1.0]))
+    np.testing.assert_allclose(value, 2.5, rtol=1e-12)
+    np.testing.assert_allclose(gradient, [1.5, -0.5], rtol=1e-12)
+
+
+def test_the_argmin_of_a_function_argument():
+    def objective(w, b):
+        return function(lambda x: jnp.exp(x - w) - b * x, C.Tensor())
+
+    f = objective(2.0, 3.0)  # the minimum is at w + log b
+    by_f = f.gradient(grad(lambda f: argmin(f, 2.5) ** 2)(f))
+    at = 2.0 + np.log(3.0)
+    np.testing.assert_allclose([by_f["w"], by_f["b"]], [2 * at, 2 * at / 3.0], rtol=1e-9)
+    np.testing.assert_allclose(grad(lambda w: argmin(objective(w, 3.0), 2.5))(2.0), 1.0, rtol=1e-9)
+    with pytest.raises(C.errors.ArgumentError, match='functions="environment"'):
+        grad(lambda f: argmin(f, 2.5), functions="list")(f)
+
+
+@both
+def test_a_fixed_point(functions):
+    def equilibrium(w):
+        return jnp.sum(fixed_point(lambda z: jnp.tanh(w @ z + 1.0), jnp.zeros(3)))
+
+    w = jnp.array([[0.2, -0.1, 0.3], [0.0, 0.4, -0.2], [0.1, 0.1, 0.1]])
+    gradient = grad(equilibrium, functions=functions)(w)
+    flat = lambda v: ccc(equilibrium)(jnp.asarray(v.reshape(3, 3)))
+    np.testing.assert_allclose(gradient, differences(flat, w.ravel()).reshape(3, 3), rtol=1e-6)
+
+
+def test_the_calls_of_a_root():
+    f = function(lambda x: x * x - 2.0, C.Tensor())
+    ((x, g),) = grad(lambda f: root(f, 1.0), functions="list")(f)
+    np.testing.assert_allclose([x, g], [np.sqrt(2.0), -0.5 / np.sqrt(2.0)], rtol=1e-12)
