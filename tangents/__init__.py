@@ -15,7 +15,7 @@ from tangents.jacobians import hessian, jacobian
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
-from tangents.solvers import argmin, fixed_point, root
+from tangents.solvers import argmin, fixed_point, odeint, root
 from tangents.space import Space
 
 
@@ -47,6 +47,7 @@ __all__ = [
     "inner",
     "jacobian",
     "jvp",
+    "odeint",
     "represent",
     "representation",
     "root",

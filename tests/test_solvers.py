@@ -7,7 +7,7 @@ import pytest
 
 import combinators as C
 from compile_ccc import ccc, function
-from tangents import argmin, fixed_point, grad, jvp, root, value_and_grad
+from tangents import argmin, fixed_point, grad, jvp, odeint, root, value_and_grad
 
 pytestmark = pytest.mark.usefixtures("x64")
 both = pytest.mark.parametrize("functions", ["environment", "list"])
@@ -119,3 +119,43 @@ def test_the_calls_of_a_root():
     f = function(lambda x: x * x - 2.0, C.Tensor())
     ((x, g),) = grad(lambda f: root(f, 1.0), functions="list")(f)
     np.testing.assert_allclose([x, g], [np.sqrt(2.0), -0.5 / np.sqrt(2.0)], rtol=1e-12)
+
+
+@both
+def test_an_ode_by_all_of_its_arguments(functions):
+    decay = lambda k, y0, t0, t1: odeint(lambda y, t: -k * y, y0, t0, t1)
+    value, gradient = value_and_grad(decay, (0, 1, 2, 3), functions=functions)(0.5, 1.0, 0.0, 1.0)
+    y = np.exp(-0.5)
+    np.testing.assert_allclose([value, *gradient], [y, -y, y, 0.5 * y, -0.5 * y], rtol=1e-8)
+
+
+def test_odes_in_a_batch_and_again():
+    """Case A2 of users' problems, and the second derivative of it."""
+    solution = lambda k: odeint(lambda y, t: -k * y, 1.0, 0.0, 1.0)
+    ks = jnp.array([0.5, 2.0])
+    np.testing.assert_allclose(grad(lambda ks: jnp.sum(jax.vmap(solution)(ks)))(ks), -np.exp(-ks), rtol=1e-6)
+    np.testing.assert_allclose(grad(grad(solution))(0.5), np.exp(-0.5), rtol=1e-8)
+
+
+def test_an_ode_of_a_tree_and_of_time():
+    def end(w):
+        start = {"p": jnp.ones(2), "q": jnp.zeros(2)}
+        field = lambda y, t: {"p": w[0] * y["q"], "q": -y["p"] * jnp.cos(w[1] * t)}
+        return jnp.sum(odeint(field, start, 0.0, 2.0)["p"])
+
+    w = jnp.array([0.7, 1.3])
+    np.testing.assert_allclose(grad(end)(w), differences(ccc(end), w), rtol=1e-6)
+
+
+def test_the_calls_of_an_ode():
+    f = function(lambda y, t: -0.5 * y, C.Tensor(), C.Tensor())
+    calls = grad(lambda f: odeint(f, 1.0, 0.0, 1.0, steps=10), functions="list")(f)
+    assert len(calls) == 40
+    along = sum(g * jnp.cos(t) for (_, t), g in calls)  # the derivative along f + h cos t
+    bent = lambda h: odeint(lambda y, t: -0.5 * y + h * jnp.cos(t), 1.0, 0.0, 1.0)
+    np.testing.assert_allclose(along, grad(bent)(0.0), rtol=1e-5)
+
+
+def test_whole_numbers_are_no_unknowns():
+    with pytest.raises(C.errors.ArgumentError, match="whole numbers"):
+        root(lambda x: x * x - 2.0, 1)
