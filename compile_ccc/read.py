@@ -1,7 +1,8 @@
 """Reading a traced program, a jaxpr with `lam` and `eval` in it, as a λ-term.
 
-Calls of `jit` are inlined; `lam` is an abstraction, `eval` an application, `scan` a fold over an abstraction, and every
-other equation an arrow.  Batched applications are read by `compile_ccc.batched`.
+`lam` is an abstraction, `eval` an application, `scan` a fold over an abstraction, and every other equation an arrow; a
+call of `jit` is an arrow of its name, or inlined where functions pass.  Batched applications are read by
+`compile_ccc.batched`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def compiled(f: Callable[..., Any]) -> Any:
             programs[key] = program
         return _placed(program, leaves)
 
-    whole = jax.jit(part, static_argnums=0)
+    whole: Any = jax.jit(part, static_argnums=0)
 
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
