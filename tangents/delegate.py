@@ -23,7 +23,8 @@ from tangents.rows_page import REFUSED
 _RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
 _HINTS = {  # by words of JAX's reason
     "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives",
-    "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by lax.stop_gradient",
+    "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by "
+    "lax.stop_gradient",
     "transpose_solve": "give custom_linear_solve its transpose_solve, or say that the map is symmetric",
     "Custom VJP": _RULE,
     "Custom JVP": _RULE,

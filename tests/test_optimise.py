@@ -81,8 +81,11 @@ def executed():
     original = module.bind
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "bind", bind)
-        patch.setattr(module, "jax", SimpleNamespace(lax=SimpleNamespace(scan=scan, switch=lax.switch), vmap=vmap))
+        patch.setattr(module, "scan", scan)
+        patch.setattr(module, "jax", SimpleNamespace(vmap=vmap, jit=lambda f: f))
+        module._called.cache_clear()
         yield count
+    module._called.cache_clear()
 
 
 def costs_no_more(executed, after, before, x):
