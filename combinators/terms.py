@@ -213,6 +213,8 @@ def extend(e: Term) -> Term:
 def call(f: Term, name: str) -> Term:
     """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
     _only_terms("call", (f,))
+    if not isinstance(name, str) or not name:
+        raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
     return Call(f, name)
 
 

@@ -89,16 +89,17 @@ def odeint(f: Any, y0: Any, t0: Any, t1: Any, steps: int = 100) -> Any:
 def _runge_kutta(f: Any, y: Any, t0: Any, t1: Any, steps: int) -> tuple[Any, Any]:
     """(y at t1, all places, times and weights at which f was called), these with one axis in front."""
     h = (t1 - t0) / steps
+    stages = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))  # the classical method's places and weights
     along = lambda y, k, share: jax.tree.map(lambda y, k: y + share * h * k, y, k)
 
     def step(y: Any, i: Any) -> Any:
         slopes, called = [], []
-        for share, weight in ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6)):
+        for share, weight in stages:
             place = along(y, slopes[-1], share) if slopes else y
             called.append((place, t0 + (i + share) * h, weight * h))
             slopes.append(f(*called[-1][:2]))
-        for slope, (_, _, weight) in zip(slopes, called, strict=True):
-            y = along(y, slope, weight / h)
+        for slope, (_, weight) in zip(slopes, stages, strict=True):
+            y = along(y, slope, weight)
         return y, jax.tree.map(lambda *leaves: jnp.stack(leaves), *called)
 
     y, called = jax.lax.scan(step, y, jnp.arange(steps, dtype=h.dtype))

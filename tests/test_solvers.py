@@ -159,3 +159,9 @@ def test_the_calls_of_an_ode():
 def test_whole_numbers_are_no_unknowns():
     with pytest.raises(C.errors.ArgumentError, match="whole numbers"):
         root(lambda x: x * x - 2.0, 1)
+
+
+def test_over_no_time_nothing_moves():
+    assert odeint(lambda y, t: -y, 2.0, 1.0, 1.0) == 2.0
+    assert grad(lambda k: odeint(lambda y, t: -k * y, 1.0, 1.0, 1.0))(2.0) == 0.0
+    assert grad(lambda y: odeint(lambda y, t: -y, y, 1.0, 1.0))(2.0) == 1.0

@@ -287,3 +287,9 @@ def test_lines_are_as_narrow_as_asked():
 )
 def test_text_of_types(type, text):
     assert repr(type) == text
+
+
+@pytest.mark.parametrize("name", [3, "", None])
+def test_a_call_has_a_name(name):
+    with pytest.raises(C.errors.ArgumentError, match="has no name"):
+        C.call(C.id, name)
