@@ -54,5 +54,5 @@ _flags = attrgetter(
 
 
 def flags() -> tuple[Any, ...]:
-    """What changes the program of a term: settings of JAX, and names that have another meaning by now."""
-    return (generation(), *_flags(jax.config))
+    """What changes the program of a term: settings of JAX, its mesh, and names that have another meaning by now."""
+    return (generation(), jax.sharding.get_abstract_mesh(), *_flags(jax.config))

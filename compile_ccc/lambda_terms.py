@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, assert_never
 
 import jax
@@ -109,7 +110,7 @@ class Block:
 def lam(
     parameter: Var,
     body: Block,
-    names: Mapping[Any, str] = {},  # noqa: B006: it is only read
+    names: Mapping[Any, str] = MappingProxyType({}),
     rule: Any = None,
 ) -> Lam:
     """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""

@@ -48,7 +48,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.equations: list[Any] = []
         self.is_high = False
         self.constants: dict[int, tuple[Wire, Any]] = {}
-        self._setting = (*compat.flags(), jax.sharding.get_abstract_mesh())
+        self._setting = compat.flags()
 
     def wire(self, value: Any) -> Wire:
         """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
@@ -161,8 +161,10 @@ def compiled(f: Callable[..., Any]) -> Any:
         if jax.config.jax_disable_jit:
             return f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
-        key = (static, form, tuple(map(aval_of, leaves)), compat.flags(), jax.sharding.get_abstract_mesh())
-        program = programs.get(key) or record(partial(f, static), *arguments, name=f.__name__)
+        key = (static, form, tuple(map(aval_of, leaves)), compat.flags())
+        if key in programs:
+            return _placed(programs[key], leaves)
+        program = record(partial(f, static), *arguments, name=f.__name__)
         if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
             if len(programs) >= _PROGRAMS_KEPT:
                 programs.clear()
