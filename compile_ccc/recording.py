@@ -20,6 +20,8 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.primitives import bind
+from combinators.terms import Primitive
 from compile_ccc import compat
 from compile_ccc.programs import Program, collector_off, literal
 
@@ -231,6 +233,17 @@ def written(f: Callable[..., Any], *types: Any) -> Program:
     """The program of f as JAX writes it."""
     jaxpr, shape = jax.make_jaxpr(f, return_shape=True)(*types)
     return Program.of(jaxpr.jaxpr, jax.tree.structure(shape))
+
+
+def operation(term: Primitive, types: Iterable[Any]) -> Program:
+    """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
+    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
+    return write(lambda *arguments: bind(term, arguments), *types)
+
+
+def row_types(xs: Any) -> Any:
+    """The types of one row of arrays: their leading axes are gone."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), xs)
 
 
 def aval_of(leaf: Any) -> Any:

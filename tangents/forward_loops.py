@@ -19,7 +19,7 @@ from combinators.terms import Call, Case, Fold, Scan, Term
 from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recording import aval_of, hoisted, record
+from compile_ccc.recording import aval_of, hoisted, record, row_types
 from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
 
@@ -72,7 +72,7 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
 
     while True:
         start = widened(state, active)
-        program = record(step, start, _row(pair(xs)))
+        program = record(step, start, row_types(pair(xs)))
         if reached <= active:
             break
         active |= reached
@@ -84,10 +84,5 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
 
 def mapping(apply: Apply, f: Any, xs: Any) -> Any:
     """D[map] (f, xs) = map (D[f], xs)"""
-    program = hoisted(record(lambda *x: pair(apply(f, dual(*x))), *_row(pair(xs))))
+    program = hoisted(record(lambda *x: pair(apply(f, dual(*x))), *row_types(pair(xs))))
     return dual(*jax.vmap(lambda x: program(*jax.tree.leaves(x)))(pair(xs)))
-
-
-def _row(xs: Any) -> Any:
-    """The type of one element."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), xs)

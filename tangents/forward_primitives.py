@@ -23,7 +23,7 @@ from combinators.types import is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.read import source_line
-from compile_ccc.recording import aval_of, record, run, written
+from compile_ccc.recording import aval_of, operation, record, run, written
 from tangents.duals import Dual, dual
 from tangents.rows import ROWS, Row, Rule, push_of, row_for
 from tangents.sparse import ZERO
@@ -62,8 +62,7 @@ def primitive(term: Primitive, x: Any) -> Any:
 
 @lru_cache(maxsize=65536)
 def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
-    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
-    plain = write(lambda *arguments: bind(term, arguments), *types)
+    plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
     if not active or not real or row == ():
         return Pushforward(plain, plain.form)

@@ -20,7 +20,7 @@ from combinators.sums import widen
 from combinators.terms import Fold, Scan
 from combinators.types import type_of
 from combinators.values import Closure
-from compile_ccc.recording import record, recorded
+from compile_ccc.recording import record, recorded, row_types
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals, Step
@@ -59,7 +59,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         made[:] = [residuals, marks(out, leaf)]
         return release(after), release(out), residuals.kept
 
-    program = record(forward, release(state), _row(xs))
+    program = record(forward, release(state), row_types(release(xs)))
     residuals, out_marks = made
     run = Step(program, len(residuals.kept))
 
@@ -107,7 +107,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
-    program = record(forward, _row(xs))
+    program = record(forward, row_types(release(xs)))
     residuals, y_marks = made
     run = Step(program, len(residuals.kept))
     ys, kept = jax.vmap(run)(release(xs))
@@ -124,11 +124,6 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
     return ys, pullback if is_active(ys, leaf) else nothing
 
 
-def _row(xs: Any) -> Any:
-    """The type of one element."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), release(xs))
-
-
 def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple[bool, ...]:
     """The marks of the state that every step keeps: a leaf stays held only if no iteration makes it active."""
     held = marks(state, space.is_leaf)
@@ -138,7 +133,7 @@ def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple
         def probe(s: Any, x: Any, held: tuple[bool, ...] = held, found: Any = found) -> None:
             found.append(marks(step(s, x, held)[0][0], space.is_leaf))
 
-        record(probe, release(state), _row(xs))
+        record(probe, release(state), row_types(release(xs)))
         after = tuple(h and now for h, now in zip(held, found[0], strict=True))
         if after == held:
             break

@@ -14,14 +14,13 @@ from typing import Any
 
 import jax
 import jax.core
-import jax.extend.core as jex
 import jax.numpy as jnp
 
-from combinators.primitives import bind, operands
+from combinators.primitives import operands
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, type_of
 from compile_ccc import compat
-from compile_ccc.recording import aval_of, record, run, written
+from compile_ccc.recording import aval_of, operation, record, run
 from tangents.delegate import Refused, delegated
 from tangents.rows import ROWS, Row, pull_of, row_for
 from tangents.space import Represented
@@ -77,8 +76,7 @@ def _parts(g: Cotangent, results: list[Any], held: tuple[bool, ...]) -> list[Any
 
 @lru_cache(maxsize=65536)
 def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Programs:
-    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
-    forward = write(lambda *arguments: bind(term, arguments), *types)
+    forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
     held = tuple(is_discrete(type_of(t)) for t in results)
     if not asked or row == () or all(held):
