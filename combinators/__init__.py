@@ -32,6 +32,7 @@ from combinators.terms import (
     extend,
     inject,
     prod,
+    tag,
 )
 from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure
@@ -80,5 +81,6 @@ __all__ = [
     "proj",
     "scan",
     "show",
+    "tag",
     "type_of",
 ]

@@ -12,9 +12,11 @@ from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import scan, switch
 from combinators.errors import EvalError
-from combinators.infer import component, infer
+from combinators.infer import carried, component, infer
+from combinators.joining import widen
+from combinators.operators import opened
 from combinators.primitives import bind
-from combinators.sums import branch_domain, chosen, injected, widen
+from combinators.sums import branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
@@ -27,10 +29,12 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
 )
 from combinators.types import Opaque, pack, type_of
@@ -64,18 +68,25 @@ def evaluate(term: Term, x: Any) -> Any:
             return bind(term, x)
         case Call():
             return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+        case Operator():
+            f, ctx, form = opened(term, x, type_of(x))
+            return form.unflatten(evaluate(f, ctx))
         case Inject(index, count):
             return injected(index, count, x)
+        case Tag(count):
+            return tagged(count, x)
         case Case(branches):
             return _case(term, branches, x)
         case Fold(reverse, length):
             f, state, xs = x
-            step = lambda s, x: (widen(apply(f, (s, x)), type_of(state)), None)
-            return scan(step, state, xs, length, reverse)[0]
+            type = carried(term, *x)
+            step = lambda s, x: (widen(apply(f, (s, x)), type), None)
+            return scan(step, widen(state, type), xs, length, reverse)[0]
         case Scan(reverse, length):
             f, state, xs = x
-            step = lambda s, x: _with_state(apply(f, (s, x)), type_of(state))
-            return scan(step, state, xs, length, reverse)
+            type = carried(term, *x)
+            step = lambda s, x: _with_state(apply(f, (s, x)), type)
+            return scan(step, widen(state, type), xs, length, reverse)
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)

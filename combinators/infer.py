@@ -11,19 +11,21 @@ from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators import loop_types as loops
 from combinators.context import Context, extend
 from combinators.errors import (
     ArgumentError,
     CompositionError,
     EvalError,
-    LoopError,
     ProjectionError,
     UntypedFunctionError,
     whole,
     within,
 )
+from combinators.joining import join
+from combinators.operators import opened, stubbed
 from combinators.primitives import shape
-from combinators.sums import Sum, branch_domain, chosen, injected, join
+from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
@@ -36,10 +38,12 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
@@ -92,27 +96,24 @@ def _infer(term: Term, x: Type) -> Type:
         case Call():
             with within(0):
                 return _infer(term.body, x)
+        case Operator():
+            known = stubbed(x)
+            f, ctx, form = opened(term, known, known)
+            result = form.unflatten(_infer(f, ctx))
+            return result if known is x else abstract(result)
         case Inject(index, count):
             return injected(index, count, x)
+        case Tag(count):
+            return tagged(count, x, term)
         case Case(branches):
             return _case(term, branches, x)
         case Fold():
-            f, state, xs = _function_and(term, x, 3)
-            _same_state(term, state, _apply(f, (state, _element(term, xs))))
-            return state
+            return loops.run(_apply, term, *_function_and(term, x, 3))[0]
         case Scan():
-            f, state, xs = _function_and(term, x, 3)
-            after = _apply(f, (state, _element(term, xs)))
-            if not (isinstance(after, tuple) and len(after) == 2):
-                raise LoopError(
-                    "the step of a scan gives no pair", part=term, expected="(state, output)", got=after,
-                    hint="a step without outputs makes a fold",
-                )  # fmt: skip
-            _same_state(term, state, after[0])
-            return state, Array(_length(term, xs), after[1])
+            return loops.run(_apply, term, *_function_and(term, x, 3))
         case Map():
             f, xs = _function_and(term, x, 2)
-            return Array(_length(term, xs), _apply(f, _element(term, xs)))
+            return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
@@ -125,6 +126,11 @@ def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
             with within(index):
                 results.append(_infer(branches[index], branch_domain(rest, s.alternatives[index])))
     return join(results, term)
+
+
+def carried(term: Fold | Scan, f: Any, state: Any, xs: Any) -> Type:
+    """The type of the state of a loop that every step keeps, from types or values; see `loop_types.run`."""
+    return loops.run(_apply, term, *map(type_of, (f, state, xs)))[0]
 
 
 def component(product: Any, key: Any, part: Term | None = None) -> Any:
@@ -266,34 +272,3 @@ def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
             hint="the first component of its domain is the function, as in prod(f, x) >> eval",
         )  # fmt: skip
     return x
-
-
-def _length(term: Term, xs: Type) -> int:
-    lengths = {t.shape[0] if isinstance(t, Tensor) and t.shape else None for t in jax.tree.leaves(xs)}
-    stated = None if isinstance(term, Map) else term.length  # type: ignore[union-attr]
-    lengths |= set() if stated is None else {stated}
-    if len(lengths) != 1 or None in lengths:
-        raise CompositionError(
-            f"the elements of {term} have no common leading axis",
-            part=term,
-            expected="arrays with one common leading axis" if stated is None else f"{stated} elements",
-            got=xs,
-            hint="without elements, that is with (), the loop says its length",
-        )
-    return lengths.pop()  # type: ignore[return-value]
-
-
-def _element(term: Term, xs: Type) -> Type:
-    _length(term, xs)
-    return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)
-
-
-def _same_state(term: Term, before: Type, after: Type) -> None:
-    if not accepts(before, after):
-        raise LoopError(
-            "the state of a loop changes its type",
-            part=term,
-            expected=f"a step that gives back {before}",
-            got=after,
-            hint="give the initial state the shape and dtype that every step returns",
-        )

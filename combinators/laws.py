@@ -7,6 +7,8 @@ documentation is printed from this list.
 
 from __future__ import annotations
 
+import numpy as np
+
 from combinators.context import Context
 from combinators.law import Each, Law
 from combinators.primitives import primitive
@@ -27,6 +29,7 @@ from combinators.terms import (
     curry,
     inject,
     prod,
+    tag,
 )
 from combinators.types import Function
 
@@ -167,10 +170,30 @@ def _coproduct_laws(n: int) -> list[Law]:
     ]  # fmt: skip
 
 
+def _tag_laws(n: int) -> list[Law]:
+    units, numbers = Sum(*[()] * n), [np.int32(i) for i in range(n)]
+    beta = [
+        Law(
+            f"tag of {n}, number {i}", "coproducts", "a", units,
+            lambda i=i: (Const(numbers[i]) >> tag(n), Const(()) >> inject(i, n)), oriented=True,
+            source="a finite set is a sum of units",
+        )
+        for i in range(n)
+    ]  # fmt: skip
+    return [
+        *beta,
+        Law(
+            f"number of {n}", "coproducts", units, units, lambda: (case(*map(Const, numbers)) >> tag(n), _id),
+            oriented=True, source="a finite set is a sum of units",
+        ),
+    ]  # fmt: skip
+
+
 _distribute = case(inject(0, 2), inject(1, 2))
 
 _COPRODUCTS = [
     *(law for n in (1, 2, 3) for law in _coproduct_laws(n)),
+    *_tag_laws(2),
     Law(
         "environment", "coproducts", ("c", Sum("a", "b")), "d",
         lambda h, f, g: (_both(h, _id) >> case(f, g), case(_both(h, _id) >> f, _both(h, _id) >> g)),

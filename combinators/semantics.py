@@ -15,11 +15,12 @@ import jax
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UnsupportedError, whole, within
 from combinators.infer import abstract, component, infer, is_function
+from combinators.joining import join
 from combinators.neutral import Graph, Node
 from combinators.primitives import operands, shape
 from combinators.quote import UNKNOWN, is_function_value, is_open, read_back, types_of
 from combinators.show import parts
-from combinators.sums import Sum, branch_domain, injected, join
+from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
     Call,
     Case,
@@ -32,10 +33,12 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
 )
 from combinators.types import Function, Opaque, Tensor, Type, children, type_of
@@ -102,6 +105,8 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
+            case Operator():
+                return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
             case Call(body):
@@ -109,6 +114,8 @@ class Run:
                     return self.read(body, x)
             case Inject(index, count):
                 return injected(index, count, x)
+            case Tag(count):
+                return self._tagged(term, count, x)
             case Case(branches):
                 return self._kept(term, x, self._case(term, branches, x))
             case Fold() | Scan() | Map():
@@ -176,6 +183,13 @@ class Run:
                 return self.read(f.code.body, extend(f.environment, x))
         argument = self.normal(x, f.type.dom)
         return self.expand(self.graph.operation(Eval(), (f, argument), f.type.cod))
+
+    def _tagged(self, term: Tag, count: int, x: Any) -> Any:
+        type = infer(term, types_of(x))
+        if isinstance(x.head, Const):
+            self.laws["coproducts: tag"] += 1
+            return injected(int(tagged(count, x.head.value).tag), count, self._constant(Const(()), ()))
+        return self.expand(self.graph.operation(term, (x,), type))
 
     def _case(self, term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         match x:

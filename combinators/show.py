@@ -26,10 +26,12 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
     parts,
 )
@@ -75,8 +77,12 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
         case Call(_, name, rule):
             return _call("call" if rule is None else "custom", [*docs, wl.TextDoc(repr(name))])
+        case Operator(instance):
+            return wl.TextDoc(str(instance))
         case Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
+        case Tag(count):
+            return wl.TextDoc(f"tag({count})")
         case Case():
             return _call("case", docs)
         case Fold(reverse, _):

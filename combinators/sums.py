@@ -8,16 +8,15 @@ array, every place is filled, the absent ones by zeros.  A `case` on a known tag
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from combinators.context import Context, extend
-from combinators.errors import CompositionError, UnsupportedError
-from combinators.types import LEAF, Tensor, Type, children, same_type, type_of
-from combinators.values import Closure
+from combinators.errors import CompositionError
+from combinators.types import Tensor, type_of
 
 
 class Sum:
@@ -62,6 +61,26 @@ def injected(index: int, count: int, x: Any) -> Sum:
     return Sum(*(x if i == index else None for i in range(count)), tag=index)
 
 
+def tagged(count: int, number: Any, part: Any = None) -> Sum:
+    """The number of an alternative, or its type, as a sum of units; a number out of range counts as the nearest one.
+
+    Raises `CompositionError` if it is no integer or boolean scalar.
+    """
+    type = type_of(number)
+    if not isinstance(type, Tensor) or type.shape or not (jnp.issubdtype(type.dtype, np.integer) or type.dtype == bool):
+        raise CompositionError(
+            "tag takes the number of an alternative",
+            part=part,
+            expected="an integer or boolean scalar",
+            got=type,
+            hint="compare, or convert by convert_element_type, first",
+        )
+    if isinstance(number, Tensor):
+        return Sum(*[()] * count)
+    index = jnp.asarray(number, jnp.int32) if type.dtype == bool else jnp.asarray(number)
+    return Sum(*[()] * count, tag=jnp.clip(index, 0, count - 1).astype(jnp.int32))
+
+
 def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
     """Δ and the sum of a domain of `case`: Δ·(a + b), a pair (Δ, a + b), or a sum alone, whose Δ is None.
 
@@ -90,47 +109,3 @@ def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
 def branch_domain(rest: Any, part: Any) -> Any:
     """What a branch gets: Δ·τi, the pair (a, τi), or τi alone."""
     return part if rest is None else extend(rest, part)
-
-
-def join(types: list[Type], part: Any) -> Type:
-    """The one type of the results of several branches: sums with known tags become sums of all that may be there.
-
-    Raises `CompositionError` if the branches differ otherwise, `UnsupportedError` for functions of different code.
-    """
-    known = [t for t in types if t is not None]
-    if all(same_type(known[0], t) for t in known[1:]):
-        return known[0] if known else None
-    if all(isinstance(t, Sum) for t in known) and len({len(t.alternatives) for t in known}) == 1:
-        places = zip(*(t.alternatives for t in known), strict=True)
-        return Sum(*(join(list(place), part) for place in places))
-    if any(isinstance(t, Closure) for t in known):
-        raise UnsupportedError(
-            "the branches of a case give functions of different code", part=part, expected="equal code", got=types,
-            hint="apply the function inside the branches",
-        )  # fmt: skip
-    levels = [children(t) for t in known]
-    if all(form == levels[0][1] for _, form in levels) and levels[0][1] != LEAF:
-        columns = zip(*([t for _, t in pairs] for pairs, _ in levels), strict=True)
-        return levels[0][1].unflatten([join(list(column), part) for column in columns])
-    raise CompositionError(
-        "the branches of a case give different types", part=part, expected=types[0], got=types[1:],
-        hint="every branch needs the same result type; inject results that differ into a sum",
-    )  # fmt: skip
-
-
-def widen(value: Any, type: Type, new: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-    """A branch's result as a value of the joined type: its structure is the type's; `new` marks what is filled in."""
-    if isinstance(value, Sum) and not (isinstance(type, Sum) and isinstance(type.tag, int)):
-        parts = [_filled(a, t, new) for a, t in zip(value.alternatives, type.alternatives, strict=True)]
-        return Sum(*parts, tag=new(jnp.int32(value.tag)) if isinstance(value.tag, int) else value.tag)
-    pairs, form = children(value)
-    if form == LEAF or not pairs or isinstance(value, Closure):
-        return value
-    types = [t for _, t in children(type)[0]]
-    return form.unflatten([widen(v, t, new) for (_, v), t in zip(pairs, types, strict=True)])
-
-
-def _filled(value: Any, type: Type, new: Callable[[Any], Any]) -> Any:
-    if value is None and type is not None:
-        return jax.tree.map(lambda t: new(jnp.zeros(t.shape, t.dtype)), type)
-    return value if value is None else widen(value, type, new)

@@ -1,7 +1,7 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | call(f, name) | inject(i, n) | case(f, g, ...) | fold | scan | map
+              | primitive | call(f, name) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...) | fold | scan | map
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -130,10 +130,29 @@ class Call(Term):
 
 
 @_term
+class Operator(Term):
+    """operator(g) : τ ⇝ σ, an arrow that has to know the code of the functions in τ, such as their derivative.
+
+    For a type τ whose functions are closures, by its leaves and its form, g.at(leaves, form) is (f, the form of σ):
+    what the operator is there is f, code that captures nothing, from the leaves of τ to those of σ.  If g.constant,
+    its result has no derivative.
+    """
+
+    instance: Any
+
+
+@_term
 class Inject(Term):
     """inject(i, n) : τ ⇝ σ0 + ... + σn-1 with σi = τ"""
 
     index: int
+    count: int
+
+
+@_term
+class Tag(Term):
+    """tag(n) : int ⇝ 1 + ... + 1, of n units: the number of an alternative, or a truth value, as a sum."""
+
     count: int
 
 
@@ -223,6 +242,17 @@ def inject(i: int, n: int) -> Term:
     if not 0 <= i < n:
         raise ArgumentError("inject names no alternative", expected=f"an index from 0 to {n - 1}", got=str(i))
     return Inject(i, n)
+
+
+def tag(n: int) -> Term:
+    """tag(n) : int ⇝ 1 + ... + 1, the alternative of this number, or the nearest; booleans are 0 and 1.
+
+    So arrays choose between arrows: `prod(f, which) >> prod(proj(0), proj(1) >> tag(2)) >> case(...)`.
+    Law: const(i) >> tag(n) = const(()) >> inject(i, n).
+    """
+    if n < 1:
+        raise ArgumentError("tag has no alternatives", expected="a number of alternatives from 1 on", got=str(n))
+    return Tag(n)
 
 
 def case(*branches: Term) -> Term:

@@ -1,7 +1,7 @@
 """λ-terms in A-normal form: the explicit small language between a traced lambda and its combinators.
 
     b ::= let x = e; ...; in a              a block: every intermediate value has a name
-    e ::= λx. b | a a | (a, ..., a) | a.key | a | arrow(a, ..., a)
+    e ::= λx. b | a a | (a, ..., a) | a.key | a | arrow(a, ..., a) | case a of λx. b | ... | λx. b
     a ::= x | constant
 
 An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text form.
@@ -9,7 +9,7 @@ An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, assert_never
@@ -17,7 +17,7 @@ from typing import Any, assert_never
 import jax
 
 from combinators.terms import Call, Term
-from combinators.types import Type, children
+from combinators.types import Type, children, type_of
 
 
 @dataclass(eq=False, frozen=True)
@@ -93,7 +93,15 @@ class Arrow:
     operands: tuple[Atom, ...]
 
 
-type Expression = Lam | App | Product | Component | Arrow | Var | Constant
+@dataclass(eq=False, frozen=True)
+class Match:
+    """case a of λx0. b0 | ... | λxn. bn, by the alternative that the sum a is"""
+
+    scrutinee: Atom
+    branches: tuple[Lam, ...]
+
+
+type Expression = Lam | App | Product | Component | Arrow | Match | Var | Constant
 
 
 @dataclass(eq=False, frozen=True)
@@ -131,10 +139,24 @@ def atoms(e: Expression) -> Iterator[Atom]:
             yield from parts
         case Component(product, _):
             yield product
+        case Match(scrutinee, branches):
+            yield scrutinee
+            for branch in branches:
+                yield from branch.free
         case Var() | Constant():
             yield e
         case _:
             assert_never(e)
+
+
+def atom_type(a: Any) -> Type:
+    """The type of an atom, or of whatever else has a type."""
+    return type_of(a.value) if isinstance(a, Constant) else a.type
+
+
+def single(items: Sequence[Any]) -> Any:
+    """One item for itself, any other number as a tuple."""
+    return items[0] if len(items) == 1 else tuple(items)
 
 
 def _lines(e: Expression) -> list[str]:
@@ -152,6 +174,8 @@ def _lines(e: Expression) -> list[str]:
         case Arrow(term, operands):
             name = term.name if isinstance(term, Call) else str(term)
             return [f"{name}({', '.join(map(str, operands))})"]
+        case Match(scrutinee, branches):
+            return [f"case {scrutinee} of", *("  " + line for branch in branches for line in _lines(branch))]
         case Var() | Constant():
             return [str(e)]
         case _:

@@ -8,7 +8,7 @@ call of `jit` is an arrow of its name, or inlined where functions pass.  Batched
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, count, product
+from itertools import chain, count, islice, product
 from string import ascii_lowercase
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,18 +17,31 @@ import jax.extend.core as jex
 import numpy as np
 
 from combinators.context import Context
-from combinators.errors import DiffcurryError, FunctionArithmeticError, UnsupportedError, user_line
+from combinators.errors import UnsupportedError, user_line
 from combinators.primitives import traced
-from combinators.terms import Call, Fold, Id, Scan, Term, compose, prod
-from combinators.types import LEAF, Function, Tensor, Type, children, type_of
+from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term, compose, prod
+from combinators.types import LEAF, Function, Type, children, type_of
 from compile_ccc import compat
-from compile_ccc.batched import Made, mapped
+from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
-from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var, lam
+from compile_ccc.choosing import structural
+from compile_ccc.lambda_terms import (
+    App,
+    Arrow,
+    Atom,
+    Block,
+    Component,
+    Constant,
+    Expression,
+    Lam,
+    Product,
+    Var,
+    atom_type,
+    lam,
+    single,
+)
+from compile_ccc.refusals import check, concerns_functions, holds_functions, line_of
 from compile_ccc.translate import translate
-
-_STRUCTURE = ("cond", "while", "select_n", "concatenate", "broadcast_in_dim", "squeeze", "dynamic_slice", "gather")
-_REFUSED = ("io_callback", "ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref")
 
 
 def read(
@@ -65,7 +78,9 @@ class Builder:
 
     def inner(self) -> Builder:
         """The builder of a block inside this one."""
-        return Builder(self.names)
+        block = Builder(self.names)
+        block.calls = list(self.calls)
+        return block
 
     def leaves(self, a: Any, type: Type) -> list[Any]:
         """Binds the leaves of a value of this type, by projection."""
@@ -84,7 +99,7 @@ class Builder:
             raise UnsupportedError(
                 "an array of functions leaves the vmap that makes it",
                 expected="functions that are made and applied inside the vmap",
-                got=f"{leaf.batch[0][0]} functions of type {type}",
+                got=f"{leaf.batch[0][0]} functions of type {leaf.type}",
                 line=user_line(compat.frames(leaf.eqn.source_info)),
                 hint="apply the functions inside, or return their environments and make them outside",
             )
@@ -111,12 +126,15 @@ class Builder:
             self.calls.pop()
             return results
         if eqn.primitive is lam_p:
-            batch = eqn.params["batch"]
-            return [Made(eqn, operands, batch) if batch else self.abstraction(eqn, operands)]
+            type, batch = eqn.params["type"], eqn.params["batch"]
+            make = lambda block, captured: block.abstraction(eqn, captured)
+            return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
         if eqn.primitive is eval_p:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
+        if concerns_functions(eqn) and (results := structural(self, eqn, operands)) is not None:
+            return results
         return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
@@ -140,9 +158,13 @@ class Builder:
     def abstraction(self, eqn: Any, operands: list[Any]) -> Var:
         """λ over the body of a `lam` equation, which captures its operands."""
         type: Function = eqn.params["type"]
+        if isinstance(eqn.params["body"], Curry):
+            places = map(Proj, range(len(operands))) if len(operands) > 1 else (Id(),) * len(operands)
+            made = compose(prod(Context(*places)), eqn.params["body"])
+            return self.let(Arrow(made, tuple(operands)), type)
         x = Var(next(self.names), type.dom)
         inner = self.inner()
-        results = inner.run(eqn.params["program"], [*operands, *inner.leaves(x, type.dom)])
+        results = inner.run(eqn.params["body"], [*operands, *inner.leaves(x, type.dom)])
         taken: dict[str, None] = {}
         names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
         return self.let(lam(x, inner.close(inner.build(results, type.cod)), names, eqn.params["rule"]), type)
@@ -163,13 +185,16 @@ class Builder:
             operands[constants + carry :],
         )
         state = single([atom_type(a) for a in init])
-        element = single([row(atom_type(a)) for a in elements])
+        xs = [a for e in elements for a in over(e)]
+        element = single([row(a) for a in xs])
         inner = self.inner()
         x = Var(next(self.names), (state, element))
-        results = inner.run(eqn.params["jaxpr"].jaxpr, [*captured, *inner.leaves(x, (state, element))])
+        leaves = iter(inner.leaves(x, (state, element)))
+        now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
+        results = inner.run(eqn.params["jaxpr"].jaxpr, [*captured, *now])
         after, emitted = results[:carry], results[carry:]
         output = single([atom_type(a) for a in emitted])
-        params = {"reverse": eqn.params["reverse"], "length": None if elements else eqn.params["length"]}
+        params = {"reverse": eqn.params["reverse"], "length": None if xs else eqn.params["length"]}
         folds = not emitted
         cod = state if folds else (state, output)
         body = lam(x, inner.close(inner.build([*after, *emitted], cod)))
@@ -177,14 +202,14 @@ class Builder:
         parts = (
             self.let(body, Function((state, element), cod)),
             self.build(init, state),
-            self.build(elements, single([atom_type(a) for a in elements])),
+            self.build(list(xs), single([atom_type(a) for a in xs])),
         )
         types = [v.aval for v in eqn.outvars[carry:]]
         result = state if folds else (state, single([type_of(t) for t in types]))
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        _check(eqn, self.calls)
+        check(eqn, self.calls)
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
@@ -201,7 +226,7 @@ _calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted function
 
 def _is_closed(program: Any) -> bool:
     """Whether a program captures no arrays, makes and applies no functions, and has no effect."""
-    return not program.consts and not program.effects and not _holds_functions(program)
+    return not program.consts and not program.effects and not holds_functions(program)
 
 
 _sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()
@@ -209,68 +234,7 @@ _sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()
 
 def source_line(term: Term) -> str:
     """The user's line at which a primitive of a traced program was last met; the running line for other terms."""
-    return _line(_sources[term]) if term in _sources else user_line()
-
-
-def atom_type(a: Any) -> Type:
-    """The type of an atom."""
-    return a.type if isinstance(a, Var) else type_of(a.value) if isinstance(a, Constant) else a.eqn.params["type"]
-
-
-def row(type: Type) -> Type:
-    """The type of one row of an array: its leading axis is gone."""
-    return Tensor(type.shape[1:], type.dtype, type.weak) if isinstance(type, Tensor) else type
-
-
-def single(items: list[Any]) -> Any:
-    """One item for itself, any other number as a tuple."""
-    return items[0] if len(items) == 1 else tuple(items)
-
-
-def _check(eqn: Any, calls: list[Any]) -> None:
-    """Raises the error of an equation that is no arrow over arrays."""
-    refusal = _refusal(eqn)
-    if refusal is not None:
-        error, what, expected, got, hint = refusal
-        raise error(what, expected=expected, got=got, hint=hint, line=_line([e.source_info for e in (*calls, eqn)]))
-
-
-def _refusal(eqn: Any) -> tuple[type[DiffcurryError], str, str, str, str] | None:
-    name, bodies = eqn.primitive.name, list(jex.jaxprs_in_params(eqn.params))
-    if any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
-        if name not in _STRUCTURE and not bodies:
-            return (
-                FunctionArithmeticError, f"{name} is applied to a function", "an array", "a function",
-                "call it first: f(x) is an array where f is not",
-            )  # fmt: skip
-        return (
-            UnsupportedError, f"a function passes through {name}", "arrays there", "a function",
-            "apply the function on both sides, and let the results pass",
-        )  # fmt: skip
-    if name in _REFUSED or any("Ordered" in type(effect).__name__ for effect in eqn.effects):
-        return (
-            UnsupportedError, f"{name} has an effect whose order matters", "a pure program", name,
-            "jax.debug.print and jax.pure_callback are allowed",
-        )  # fmt: skip
-    if any(map(_holds_functions, bodies)):
-        return (
-            UnsupportedError, f"functions are made or applied inside {name}", "a body over arrays",
-            f"function(...) or a call of a function value in the body of {name}",
-            "make and apply functions outside of it; inside lax.scan they are allowed",
-        )  # fmt: skip
-    return None
-
-
-def _line(sources: list[Any]) -> str:
-    """The user's line of an equation: the last of the calls around it, if the user wrote none in the program called."""
-    return next(filter(None, (user_line(compat.frames(source)) for source in reversed(sources))), "")
-
-
-def _holds_functions(program: Any) -> bool:
-    return any(
-        eqn.primitive in (lam_p, eval_p) or any(map(_holds_functions, jex.jaxprs_in_params(eqn.params)))
-        for eqn in program.eqns
-    )
+    return line_of(_sources[term]) if term in _sources else user_line()
 
 
 def _literal(v: Any) -> Any:

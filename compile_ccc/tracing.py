@@ -30,8 +30,9 @@ from combinators.errors import (
     user_line,
 )
 from combinators.identity import key_of
-from combinators.infer import abstract, is_function, note
-from combinators.terms import Curry
+from combinators.infer import abstract, infer, is_function, note
+from combinators.operators import rebuilt
+from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
 from compile_ccc import compat
@@ -90,8 +91,21 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)
     facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule}
-    carrier = lam_p.bind(*program.consts, *outer, program=program.jaxpr, batch=(), **facts)
+    carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
     return FunctionValue(carrier, type, own)
+
+
+def deferred(term: Term, x: Any) -> Any:
+    """term at x, a value of the program that is being traced, recorded there until the functions in x are known."""
+    own = active_traces.get()[-1]
+    whole, leaves = rebuilt(x, lambda v: isinstance(v, Opaque))
+    types = [argument_type(leaf) for leaf in leaves]
+    body = compose(whole, term)
+    type = Function((), abstract(infer(body, Context(*types, ()))))
+    operands = [flatten(leaf, t)[0] for leaf, t in zip(leaves, types, strict=True)]
+    names = ("",) * len(operands)
+    carrier = lam_p.bind(*operands, body=Curry(body, ()), batch=(), type=type, name=str(term), names=names, rule=None)
+    return FunctionValue(carrier, type, own)()
 
 
 def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:

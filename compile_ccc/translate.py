@@ -6,9 +6,10 @@
     J⟦Δ ⊢ a1 a2⟧         = prod(J⟦a1⟧, J⟦a2⟧) >> eval            BDAPP
     J⟦Δ ⊢ x⟧             = proj(i)    for the i-th variable of Δ  BDVAR
     J⟦Δ ⊢ (a1, ..., an)⟧ = prod(J⟦a1⟧, ..., J⟦an⟧)               BDPROD
+    J⟦Δ ⊢ case a of λx. b | ...⟧ = prod(Context(id, J⟦a⟧)) >> case(J⟦Δ·x ⊢ b⟧, ...)
 
 A `let` extends the context by one, so a block of n bindings is one chain of n extensions.  An abstraction first
-restricts Δ to what it uses, so a closure captures nothing else.
+restricts Δ to what it uses, so a closure captures nothing else; so do the branches of a case, together.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import assert_never
 import jax
 
 from combinators.context import Context
-from combinators.terms import Call, Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, compose, prod
+from combinators.terms import Call, Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, case, compose, prod
 from combinators.values import name_captured
-from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Product, Var
+from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Match, Product, Var
 
 type Scope = dict[Var, int]  # the variables of Δ and their places
 
@@ -56,6 +57,11 @@ def _expression(scope: Scope, e: Expression) -> Term:
             return compose(_atom(scope, operand), term)
         case Arrow(term, operands):
             return Compose((_tuple(scope, operands), term))
+        case Match(scrutinee, branches):
+            used = list(dict.fromkeys(x for branch in branches for x in branch.free))
+            inner = {x: i for i, x in enumerate(used)}
+            codes = [_block({**inner, b.parameter: len(used)}, b.body) for b in branches]
+            return compose(prod(Context(*(_atom(scope, x) for x in (*used, scrutinee)))), case(*codes))
         case Var() | Constant():
             return _atom(scope, e)
         case _:

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 
 from combinators.context import Context
 from combinators.control import switch
-from combinators.sums import Sum, branch_domain, chosen, injected, join, widen
+from combinators.joining import join, widen
+from combinators.sums import Sum, branch_domain, chosen, injected
 from combinators.terms import Case, Inject
-from combinators.types import type_of
+from combinators.types import Type, type_of
 from compile_ccc.recording import record
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
@@ -37,6 +38,7 @@ from tangents.sparse import (
     remark,
     split,
 )
+from tangents.widening import narrow
 
 
 def injection(term: Inject, x: Any) -> Represented:
@@ -59,12 +61,15 @@ def choice(rep: Representation, space: Space, term: Case, x: Any) -> Represented
 
 
 class _Branch:
-    """A branch: its program, which gives its result and residuals, its result, and its pullback over residuals."""
+    """A branch: its program, which gives its result and residuals, its result, and its pullback over residuals.
+
+    `example` is a cotangent of its result, by leaves; `kept`, `result`: see `Residuals`.
+    """
 
     y: Any
     residuals: Residuals
 
-    def __init__(self, rep: Representation, space: Space, f: Any, rest: Any, part: Any):
+    def __init__(self, rep: Representation, space: Space, f: Any, rest: Any, part: Any, example: Any = None):
         leaf, outside = space.is_leaf, jax.tree.leaves(release((rest, part)))
 
         def forward() -> Any:
@@ -74,36 +79,47 @@ class _Branch:
                 g_rest, g_part = _split(pb(placed(g, self.y, leaf)), rest)
                 return present(g_rest, rest, leaf), present(g_part, part, leaf)
 
-            self.residuals = Residuals(pull, (structs(self.y, leaf),), outside, ())
+            if example is None and any(map(leaf, jax.tree.leaves(self.y, is_leaf=leaf))):
+                return release(self.y), []  # how many calls a function will have had, is not known yet
+            given = structs(self.y, leaf) if example is None else example(self.y)
+            self.residuals = Residuals(pull, (given,), outside, ())
             return release(self.y), self.residuals.kept
 
         self.program = record(forward)
-        self.kept = self.residuals.kept
+        self.kept = self.program.form.unflatten([v.aval for v in self.program.outputs])[1]
 
 
 def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:
     leaf = space.is_leaf
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    branches = {i: _Branch(rep, space, term.branches[i], rest, s.alternatives[i]) for i in possible}
     which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), _tag(s))
-    type = join([type_of(release(b.y)) for b in branches.values()], term)
 
-    def forward(i: int) -> Any:
-        y, kept = branches[i].program()
-        return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
+    def run(example: Any = None) -> tuple[dict[int, _Branch], Type, Any, dict[int, Any]]:
+        branches = {i: _Branch(rep, space, term.branches[i], rest, s.alternatives[i], example) for i in possible}
+        type = join([type_of(release(b.y)) for b in branches.values()], term)
 
-    y, kept = switch(which, [lambda i=i: forward(i) for i in possible])
-    of_branches = [marks(widen(b.y, type, Held), leaf) for b in branches.values()]
+        def forward(i: int) -> Any:
+            y, kept = branches[i].program()
+            return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
+
+        return branches, type, *switch(which, [lambda i=i: forward(i) for i in possible])
+
+    branches, type, y, kept = run()
+    of_branches = [marks(widen(b.y, type, Held, release), leaf) for b in branches.values()]
     y = remark(y, tuple(map(all, zip(*of_branches, strict=True))), leaf)
     if not is_active(y, leaf):
         return y, nothing
 
     def pullback(g: Cotangent) -> Cotangent:
-        like = {j: b.residuals.result for j, b in branches.items()}
+        of_branch = lambda y: filled(narrow(g, y, type, leaf), y, leaf)
+        made, kept_now = branches, kept
+        if any(map(leaf, jax.tree.leaves(y, is_leaf=leaf))):
+            made, _, _, kept_now = run(of_branch)
+        like = {j: b.residuals.result for j, b in made.items()}
         shared = {n: c for g_rest, _ in like.values() for n, c in g_rest.items() if not isinstance(c, Calls)}
 
         def backward(i: int) -> Any:
-            g_rest, g_part = branches[i].residuals.pull(kept[i], [], filled(g, branches[i].y, leaf))
+            g_rest, g_part = made[i].residuals.pull(kept_now[i], [], of_branch(made[i].y))
             summed = {n: g_rest[n] if n in g_rest else _zeros(c) for n, c in shared.items()}
             own = ({n: c for n, c in g_rest.items() if n not in shared}, g_part)
             absent = {j: ({n: c for n, c in r.items() if n not in shared}, p) for j, (r, p) in like.items()}

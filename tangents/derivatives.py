@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from typing import Any
 
 import jax
@@ -22,14 +22,14 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.recording import compiled
 from compile_ccc.tracing import argument_type, seal
 from tangents.functions import check_environments
 from tangents.leaves import dense, filled, placed, structs
+from tangents.operators import differential
 from tangents.public import from_public
 from tangents.represent import rep, space_named
 from tangents.space import Space
-from tangents.sparse import ZERO, Held, Sparse, activate, hold, release, split
+from tangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
 
 
 def value_and_grad(
@@ -92,7 +92,7 @@ def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pul
     return _value_and_pullback(space_named(functions), closure_of(f, primals), primals)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Shape:
     """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space."""
 
@@ -129,7 +129,7 @@ class _Spec:
     functions: str
 
 
-@compiled
+@differential
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[Any, ...]]:
     infer(Eval(), (f, x))
     space = space_named(spec.functions)
@@ -161,27 +161,28 @@ def gradient(f: Closure, x: Any) -> Any:
     return _value_and_gradients(_Spec(1, (0,), False, "environment"), f, x)[1][0]
 
 
-@partial(jax.jit, static_argnums=0)
+@differential
 def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
     infer(Eval(), (f, pack(primals)))
     check_environments(primals, space)
     marked = activate(primals, space.is_leaf)
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
-    types = jax.tree.map(lambda leaf: Held(type_of(leaf.value)) if isinstance(leaf, Held) else type_of(leaf), y)
+    types = activate(type_of(release(y)), space.is_leaf)
     _no_listed_function(types, space)
     forms: list[Any] = []
 
     def linear(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        numbers = filled(ZERO, types, space.is_leaf)
-        g = placed(dict(zip(numbers, cotangents, strict=True)), y, space.is_leaf)
+        numbered = zip(filled(ZERO, types, space.is_leaf), cotangents, strict=True)
+        held = marks(y, space.is_leaf)
+        g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
         _, g_primals = split(pullback(g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
         leaves, form = jax.tree.flatten(dense(wrapped, marked, space.is_leaf))
         forms.append(form)
         return tuple(leaves)
 
-    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(y, space.is_leaf).values())
+    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
     closure = seal(linear, domain)
     return release(y), Pullback(closure, _Shape(types, forms[0], space))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,14 +10,14 @@ from combinators.context import extend
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.terms import Eval
-from combinators.types import pack, type_of
+from combinators.types import pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
-from compile_ccc.recording import compiled
-from compile_ccc.tracing import seal
 from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward import forward
+from tangents.functions import code_of, is_unknown
+from tangents.operators import differential, on_leaves
 
 
 def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -31,7 +30,7 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     Raises `ArgumentError` for tangents that do not fit, `NotDifferentiableError` for a primitive without a derivative.
     (Paper 002, figures 3 and 4.)
     """
-    _check_lengths("jvp", primals, tangents)
+    _check("jvp", primals, tangents)
     x = pack(tuple(primals))
     return _value_and_tangent((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
 
@@ -44,41 +43,25 @@ def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 
     Raises what `grad` and `jvp` raise.
     """
-    _check_lengths("hvp", primals, tangents)
+    _check("hvp", primals, tangents)
     x = pack(tuple(primals))
     return _tangent_of_gradient((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
 
 
-def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
-    """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
-
-    The functions in x are known where f is traced, and only their environments vary.
-    """
-    leaves, form = jax.tree.flatten(x)
-    forms: list[Any] = []
-
-    def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
-        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
-        forms.append(result_form)
-        return tuple(results)
-
-    return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
-
-
-@compiled
+@differential
 def _value_and_tangent(_: Any, f: Closure, x: Any, tangents: Tangents) -> tuple[Any, Any]:
     infer(Eval(), (f, x))
     y = forward(f.code.body, extend(f.environment, dual(x, tangents)))
     return primal(y), dense(y)
 
 
-@compiled
+@differential
 def _tangent_of_gradient(_: Any, f: Closure, x: Any, tangents: Tangents) -> Any:
     derivative, leaves, form = on_leaves(lambda x: gradient(f, x), x)
     return form.unflatten(dense(forward(derivative.code.body, extend(derivative.environment, dual(leaves, tangents)))))
 
 
-def _check_lengths(name: str, primals: Any, tangents: Any) -> None:
+def _check(name: str, primals: Any, tangents: Any) -> None:
     if not (isinstance(primals, tuple | list) and isinstance(tangents, tuple | list) and len(primals) == len(tangents)):
         raise ArityError(
             f"{name} takes a tuple of primals, and as many tangents",
@@ -86,3 +69,5 @@ def _check_lengths(name: str, primals: Any, tangents: Any) -> None:
             got=f"{primals!r} and {tangents!r}",
             hint="a single argument needs a comma: (x,)",
         )
+    for f in filter(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)):
+        code_of(f)  # along what, is not known

@@ -13,7 +13,8 @@ from typing import Any, assert_never
 
 from combinators.context import extend
 from combinators.infer import component
-from combinators.sums import injected
+from combinators.operators import opened
+from combinators.sums import injected, tagged
 from combinators.terms import (
     Call,
     Case,
@@ -26,13 +27,17 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
 )
+from combinators.types import type_of
 from combinators.values import Closure
+from tangents.duals import primal
 from tangents.forward_loops import call, choice, loop, mapping
 from tangents.forward_primitives import primitive
 from tangents.functions import code_of
@@ -67,8 +72,13 @@ def forward(term: Term, x: Any) -> Any:
             return primitive(term, x)
         case Call():
             return call(forward, term, x)
+        case Operator():
+            f, ctx, form = opened(term, x, type_of(primal(x)))
+            return form.unflatten(forward(f, ctx))
         case Inject(index, count):
             return injected(index, count, x)
+        case Tag(count):
+            return tagged(count, x)
         case Case():
             return choice(forward, term, x)
         case Fold() | Scan():

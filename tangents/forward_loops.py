@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from combinators.control import scan, switch
-from combinators.sums import branch_domain, chosen, join, widen
+from combinators.infer import carried
+from combinators.joining import join, widen
+from combinators.sums import branch_domain, chosen
 from combinators.terms import Call, Case, Fold, Scan, Term
 from combinators.types import type_of
 from compile_ccc import compat
@@ -26,6 +28,8 @@ from tangents.duals import dual, pair, primal, tangents, widened
 type Forward = Callable[[Term, Any], Any]  # D[term] x
 type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
 
+_active: dict[Any, set[int]] = {}  # which leaves of a loop's state have tangents, or loops in loops would unfold
+_KEPT = 4096  # entries of this
 _known: WeakKeyDictionary[Term, dict[Any, Program]] = WeakKeyDictionary()
 
 
@@ -53,20 +57,23 @@ def choice(forward: Forward, term: Case, x: Any) -> Any:
     programs = [record(lambda i=i: pair(forward(term.branches[i], domain(i)))) for i in possible]
     found = [program.form.unflatten([v.aval for v in program.outputs]) for program in programs]
     type = join([type_of(y) for y, _ in found], term)
-    active = {i for y in found for i in tangents(widen(dual(*y), type))}
-    run = lambda program: widened(widen(dual(*program()), type), active)
+    active = {i for y in found for i in tangents(widen(dual(*y), type, plain=primal))}
+    run = lambda program: widened(widen(dual(*program()), type, plain=primal), active)
     return dual(*switch(which, [lambda program=program: run(program) for program in programs]))
 
 
 def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     """s1, s1' = D[eval] (f, (s0, x0)) ...: the state has tangents where some step gives it one."""
-    scans, state_type = isinstance(term, Scan), type_of(primal(state))
-    active, reached = set(tangents(state)), set[int]()
+    scans, state_type = isinstance(term, Scan), carried(term, *primal((f, state, xs)))
+    state = widen(state, state_type, plain=primal)
+    leaves, form = jax.tree.flatten(pair((f, state, xs)))
+    known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
+    active, reached = _active.get(known, set(tangents(state))), set[int]()
 
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))
         after, out = y if scans else (y, ())
-        after = widen(after, state_type)
+        after = widen(after, state_type, plain=primal)
         reached.update(tangents(after))
         return widened(after, active), pair(out)
 
@@ -75,7 +82,10 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
         program = record(step, start, row_types(pair(xs)))
         if reached <= active:
             break
-        active |= reached
+        active = active | reached
+    if len(_active) >= _KEPT:
+        _active.clear()
+    _active[known] = active
     program = hoisted(program)
     body = lambda s, x: program(*jax.tree.leaves((s, x)))
     last, outputs = scan(body, start, pair(xs), term.length, term.reverse)

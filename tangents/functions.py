@@ -32,6 +32,11 @@ def code_of(f: Any) -> Closure:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
+def is_unknown(f: Any) -> bool:
+    """Whether this is a function of which only the type is known."""
+    return isinstance(f, Opaque)
+
+
 def check_environments(x: Any, space: Space) -> None:
     """Refuses values of which the cotangent is asked for whose tangent space is not known: environments of black boxes.
 

@@ -20,14 +20,14 @@ from combinators.terms import Eval
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.recording import compiled, record
+from compile_ccc.recording import record
 from tangents.derivatives import asked_arguments, named
-from tangents.directional import on_leaves
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
 from tangents.functions import check_environments
 from tangents.leaves import filled, placed
+from tangents.operators import differential, on_leaves
 from tangents.represent import rep
 from tangents.sparse import hold, marks, remark, split
 
@@ -98,13 +98,13 @@ def _spec(argnums: int | tuple[int, ...], arguments: tuple[Any, ...], mode: str 
     return _Spec(len(arguments), asked, isinstance(argnums, tuple), mode)
 
 
-@compiled
+@differential
 def _jacobian(spec: _Spec, f: Closure, x: Any) -> Any:
     types, form = jax.tree.flatten(infer(Eval(), (f, x)))
     return form.unflatten(_derivatives(f, x, types, spec.leaves(x), spec.mode))
 
 
-@compiled
+@differential
 def _hessian(spec: _Spec, f: Closure, x: Any) -> Any:
     rows = replace(spec, mode="reverse")
     derivative, leaves, form = on_leaves(lambda x: _jacobian(rows, f, x), x)

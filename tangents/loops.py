@@ -16,16 +16,30 @@ import jax.numpy as jnp
 
 from combinators.control import scan
 from combinators.errors import UnsupportedError
-from combinators.sums import widen
+from combinators.infer import carried
 from combinators.terms import Fold, Scan
-from combinators.types import type_of
 from combinators.values import Closure
-from compile_ccc.recording import record, recorded, row_types
+from compile_ccc import compat
+from compile_ccc.recording import aval_of, record, recorded, row_types
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals, Step
 from tangents.space import Representation, Represented, Space
-from tangents.sparse import ZERO, Cotangent, Held, Sparse, is_active, marks, nothing, pair, parts, plus, release, remark
+from tangents.sparse import (
+    ZERO,
+    Cotangent,
+    IsLeaf,
+    Sparse,
+    is_active,
+    marks,
+    nothing,
+    pair,
+    parts,
+    plus,
+    release,
+    remark,
+)
+from tangents.widening import widening
 
 type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
 
@@ -34,20 +48,32 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
     """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ()."""
     leaf, scans = space.is_leaf, isinstance(term, Scan)
     x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
-    state_type = type_of(release(state))
+    state_type = carried(term, *release((f, state, xs)))
+    state, narrowed = widening(state, state_type, leaf)
 
     def step(s: Any, x: Any, s_marks: tuple[bool, ...]) -> Represented:
         y, pb = space.eval(rep, f, (remark(s, s_marks, leaf), remark(x, x_marks, leaf)))
         after, out = y if scans else (y, ())
-        return (widen(after, state_type, Held), out), pb if scans else (lambda g: pb(parts(g)[0]))
+        after, narrowed = widening(after, state_type, leaf)
 
-    s_marks = _stable_marks(step, space, f, state, xs)
-    state = remark(release(state), s_marks, leaf)
+        def pull(g: Cotangent) -> Cotangent:
+            g_after, g_out = parts(g)
+            g_after = narrowed(g_after)
+            return pb(pair(g_after, g_out) if scans else g_after)
+
+        return (after, out), pull
+
+    known = (space, term, *_described((f, state, xs), leaf))
+    held = _held.get(known, marks(state, leaf))
     made: list[Any] = []
 
     def forward(s: Any, x: Any) -> Any:
-        (after, out), pb = step(s, x, s_marks)
-        after = remark(release(after), s_marks, leaf)
+        (after, out), pb = step(s, x, held)
+        stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+        made[:] = [stays]
+        if stays != held:
+            return ()
+        after = remark(release(after), held, leaf)
 
         def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
             g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
@@ -56,11 +82,20 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
 
         examples = (structs(after, leaf), structs(out, leaf))
         residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
-        made[:] = [residuals, marks(out, leaf)]
+        made[:] = [stays, residuals, marks(out, leaf)]
         return release(after), release(out), residuals.kept
 
-    program = record(forward, release(state), row_types(release(xs)))
-    residuals, out_marks = made
+    while True:  # a leaf of the state stays held only if no iteration makes it active
+        _check_state(remark(release(state), held, leaf), leaf)
+        program = record(forward, release(state), row_types(release(xs)))
+        if made[0] == held:
+            break
+        held = made[0]
+    if len(_held) >= _KEPT:
+        _held.clear()
+    _held[known] = held
+    state = remark(release(state), held, leaf)
+    _, residuals, out_marks = made
     run = Step(program, len(residuals.kept))
 
     def body(s: Any, x: Any) -> Any:
@@ -68,7 +103,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return after, (out, kept)
 
     last, (outputs, kept) = scan(body, release(state), release(xs), term.length, term.reverse)
-    last, outputs = remark(last, s_marks, leaf), remark(outputs, out_marks, leaf)
+    last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
         g_state, g_outputs = parts(g) if scans else (g, ZERO)
@@ -84,7 +119,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
         (g_s, total), (calls, g_x) = scan(recorded(backward), start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
-        return _triple(g_f, placed(g_s, state, leaf), placed(_stacked(g_x), xs, leaf))
+        return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
 
     result = (last, outputs) if scans else last
     return result, pullback if is_active(result, leaf) else nothing
@@ -124,29 +159,24 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
     return ys, pullback if is_active(ys, leaf) else nothing
 
 
-def _stable_marks(step: Any, space: Space, f: Any, state: Any, xs: Any) -> tuple[bool, ...]:
-    """The marks of the state that every step keeps: a leaf stays held only if no iteration makes it active."""
-    held = marks(state, space.is_leaf)
-    while any(held) and (is_active((f, xs), space.is_leaf) or not all(held)):
-        found: list[tuple[bool, ...]] = []
+_held: dict[Any, tuple[bool, ...]] = {}  # which leaves of a loop's state are held, or loops in loops would unfold
+_KEPT = 4096  # entries of this
 
-        def probe(s: Any, x: Any, held: tuple[bool, ...] = held, found: Any = found) -> None:
-            found.append(marks(step(s, x, held)[0][0], space.is_leaf))
 
-        record(probe, release(state), row_types(release(xs)))
-        after = tuple(h and now for h, now in zip(held, found[0], strict=True))
-        if after == held:
-            break
-        held = after
-    leaves = jax.tree.leaves(state, is_leaf=space.is_leaf)
-    if any(isinstance(x, Closure) and not h for x, h in zip(leaves, held, strict=True)):
+def _described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
+    """All that the marks of what is worked out from x depend on."""
+    leaves, form = jax.tree.flatten(release(x))
+    return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
+
+
+def _check_state(state: Any, leaf: IsLeaf) -> None:
+    if any(isinstance(x, Closure) for x in jax.tree.leaves(state, is_leaf=leaf)):
         raise UnsupportedError(
             "the list tangent of a function in the state of a loop grows with every step",
             expected="a loop state of arrays",
             got="a function value in the state",
             hint='use functions="environment", whose tangents keep their size',
         )
-    return held
 
 
 def _stacked(found: Found) -> Found:

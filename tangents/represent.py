@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from combinators.context import Context, extend
 from combinators.errors import ArgumentError
 from combinators.infer import component
+from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
@@ -27,10 +28,12 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
+    Operator,
     Primitive,
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
 )
 from combinators.types import children, pack
@@ -41,6 +44,7 @@ from tangents.leaves import dense
 from tangents.listing import LIST
 from tangents.loops import loop, mapping
 from tangents.named import call
+from tangents.operators import operator
 from tangents.primitives import primitive
 from tangents.public import from_public
 from tangents.space import Represented, Space
@@ -115,8 +119,12 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return primitive(term, x)
         case Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
+        case Operator():
+            return operator(lambda f, x: rep(space, f, x), space, term, x)
         case Inject():
             return injection(term, x)
+        case Tag(count):
+            return hold(tagged(count, release(x)), space.is_leaf), nothing
         case Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():

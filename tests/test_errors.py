@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import combinators as C
 from combinators import errors as E
 from compile_ccc import ccc, function, trace
-from tangents import grad, represent, value_and_grad, vjp
+from tangents import grad, jvp, represent, value_and_grad, vjp
 
 F32 = C.Tensor()
 F = C.Function(F32, F32)
@@ -116,29 +116,12 @@ def callback(x):
     return io_callback(lambda a: a, jax.ShapeDtypeStruct((), jnp.float32), x)  # LINE
 
 
-def through_cond(f, x):
-    return lax.cond(x > 0.0, lambda: f(x), lambda: x)  # LINE
-
-
-def functions_from_cond(f, x):
-    g = function(jnp.sin, F32)
-    return lax.cond(x > 0.0, lambda: f, lambda: g)(x)  # LINE
-
-
-def functions_from_where(f, x):
-    return jax.tree.map(lambda a, b: jnp.where(x > 0.0, a, b), f, f)(x)  # LINE
-
-
 def through_while(f, x):
     return lax.while_loop(lambda s: s < 10.0, lambda s: f(s), x)  # LINE
 
 
 def through_checkpoint(f, x):
     return jax.checkpoint(lambda y: f(y))(x)  # LINE
-
-
-def made_in_cond(x):
-    return lax.cond(x > 0.0, lambda: function(lambda y: y, F32)(x), lambda: x)  # LINE
 
 
 def array_of_functions(xs):
@@ -244,15 +227,18 @@ PROGRAMS = {
         lambda: vjp(lambda a: function(lambda x: a * x, F32), one, functions="list"), E.UnsupportedError, "fixed size"
     ),
     "a loop without bound": (lambda: grad(unbounded)(one), E.NotDifferentiableError, "while"),
-    "a derivative of an unknown function": (
-        lambda: ccc(lambda f, x: grad(f)(x))(double, one), E.UnsupportedError, "from outside"
+    "a derivative along an unknown function": (
+        lambda: ccc(lambda f, x: jvp(lambda f: f(x), (f,), (f,)))(double, one), E.UnsupportedError, "from outside"
+    ),
+    "the list of calls of what is differentiated inside": (
+        lambda: grad(lambda f, x: grad(f)(x), functions="list")(double, one), E.UnsupportedError, "environment"
     ),
     "JAX's derivative of one": (
         lambda: ccc(lambda f, x: jax.grad(lambda y: f(y))(x))(double, one), E.NotDifferentiableError, "tangents.grad"
     ),
-    "two codes in a loop's state": (
-        lambda: ccc(lambda f, g, x: lax.scan(lambda s, _: ((s[1], s[0]), s[0](x)), (f, g), None, length=2)[1])(
-            double, triple, one), E.LoopError, "▶ scan ◀",
+    "a function that grows in a loop": (
+        lambda: ccc(lambda f, x: lax.fori_loop(0, 3, lambda _, s: function(lambda y: s(s(y)), F32), f)(x))(double, one),
+        E.LoopError, "▶ fold ◀",
     ),
 }  # fmt: skip
 
@@ -274,12 +260,8 @@ LINES = {
     "returned from another trace": (returned_from_another_trace, returned_from_another_trace, E.LeakedFunctionError),
     "an ordered effect": (ordered_print, lambda: ccc(ordered_print)(one), E.UnsupportedError),
     "an io_callback": (callback, lambda: ccc(callback)(one), E.UnsupportedError),
-    "an application in cond": (through_cond, lambda: ccc(through_cond)(double, one), E.UnsupportedError),
-    "a choice by cond": (functions_from_cond, lambda: ccc(functions_from_cond)(double, one), E.UnsupportedError),
-    "a choice by where": (functions_from_where, lambda: ccc(functions_from_where)(double, one), E.UnsupportedError),
     "an application in while": (through_while, lambda: ccc(through_while)(double, one), E.UnsupportedError),
     "an application in remat": (through_checkpoint, lambda: ccc(through_checkpoint)(double, one), E.UnsupportedError),
-    "an abstraction in cond": (made_in_cond, lambda: ccc(made_in_cond)(one), E.UnsupportedError),
     "an array of functions": (array_of_functions, lambda: ccc(array_of_functions)(three), E.UnsupportedError),
     "an if": (branch, lambda: ccc(branch)(one), E.TracedBranchError),
     "an if in a function": (branch, lambda: ccc(branch_in_a_function)(one), E.TracedBranchError),

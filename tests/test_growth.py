@@ -20,6 +20,7 @@ from combinators.infer import _infer
 from compile_ccc import optimise, trace
 from compile_ccc.programs import collector_off
 from compile_ccc.recording import record
+from tangents import forward_loops, grad, jvp, loops
 from tangents.represent import rep
 from tests.test_cost import size, value_and_pullback
 
@@ -88,7 +89,7 @@ PASSES = {
 @programs
 def test_the_work_of_each_pass_grows_linearly(name, stage):
     """Work is counted in calls of Python functions, ours and JAX's."""
-    PASSES[stage](name, 100)  # what is worked out once
+    PASSES[stage](name, 50)  # what is worked out once
     grows_linearly(lambda n: calls(lambda: PASSES[stage](name, n)))
 
 
@@ -103,3 +104,25 @@ def test_100_000_operations_of_a_graph(monkeypatch):
         assert n < size(t) < 5.5 * n
         assert C.infer(t, F32) == F32
         assert n < len(derivative(t)) < 5 * n
+
+
+def test_loops_in_loops_are_represented_once(monkeypatch):
+    """The state of each loop starts as a constant, so that a second look is taken: d² / 2 of them at a depth of d."""
+
+    def nested(depth, x):
+        if depth == 0:
+            return jnp.sin(x)
+        body = lambda _, s: (s[0] + nested(depth - 1, x * 1.5 + s[1]), s[0])
+        return lax.fori_loop(0, 2, body, (0.0, 0.0))[0]
+
+    counted = []
+    for module in (loops, forward_loops):
+        write = module.record
+        monkeypatch.setattr(module, "record", lambda *a, write=write, **k: counted.append(0) or write(*a, **k))
+    for derivative in (lambda f: grad(f), lambda f: lambda x: jvp(f, (x,), (1.0,))):
+        sizes = []
+        for depth in (2, 4, 8):
+            counted.clear()
+            derivative(lambda x, depth=depth: nested(depth, x))(jnp.float32(0.3))
+            sizes.append(len(counted))
+        assert sizes[2] <= 4 * sizes[1] <= 16 * sizes[0]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from hypothesis import strategies as st
 
 from combinators.context import Context
@@ -31,6 +32,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
     case,
     compose,
@@ -90,6 +92,8 @@ def _rules(goal: Goal) -> Iterator[Rule]:
         yield from [_abstraction, _restricted_abstraction]
     if isinstance(cod, Sum):
         yield from [_injection] * 2
+        if all(type == () for type in cod.alternatives):
+            yield _number
     if not isinstance(cod, Tensor | Function | Sum):
         yield from [_product] * 2
     if not grows:
@@ -101,8 +105,7 @@ def _rules(goal: Goal) -> Iterator[Rule]:
         yield from [_call] * 3
     if not goal.control:
         return
-    if not has_functions(cod):
-        yield _case
+    yield _case
     if not has_functions(cod) and not has_sums(cod):
         yield from [_fold, _scan]
     if isinstance(cod, Tensor) and cod.shape:
@@ -163,6 +166,10 @@ def _injection(draw: st.DrawFn, goal: Goal) -> Term:
     return compose(draw(arrows(goal.to(alternatives[i]))), Inject(i, len(alternatives)))
 
 
+def _number(draw: st.DrawFn, goal: Goal) -> Term:
+    return compose(draw(arrows(goal.to(Tensor((), jnp.int32)))), Tag(len(goal.codomain.alternatives)))
+
+
 def _named(draw: st.DrawFn, goal: Goal) -> Term:
     return Call(draw(arrows(goal.to(goal.codomain))), "f")
 
@@ -209,7 +216,7 @@ def _call(draw: st.DrawFn, goal: Goal) -> Term:
 def _case(draw: st.DrawFn, goal: Goal) -> Term:
     """A sum, of the domain or made here, and what to do with each of its alternatives."""
     fresh = Sum(*(some_type(draw, functions=False, depth=0) for _ in range(2)))
-    sums = [fresh, *(type for _, type in variables(goal.domain) if isinstance(type, Sum))]
+    sums = [fresh, Sum((), ()), *(type for _, type in variables(goal.domain) if isinstance(type, Sum))]
     s = choose(draw, sums)
     share = 1 / (1 + len(s.alternatives))
     chosen = draw(arrows(goal.to(s, share)))

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from compile_ccc import arrow, tracing
-from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, named, primitives
+from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, loops, named, primitives
 from tangents.rows import ROWS
 
 evaluate, infer, represent = map(
@@ -81,7 +81,7 @@ def forget() -> None:
         arrow.lower,
     ):
         cached.cache_clear()
-    for known in (named._known, forward_loops._known, infer._results):
+    for known in (named._known, forward_loops._known, forward_loops._active, loops._held, infer._results):
         known.clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()

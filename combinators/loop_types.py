@@ -1,0 +1,87 @@
+"""Types of loops: how long they are, what an element is, and the type of the state that every step keeps.
+
+Functions of different code in the state become one function of their sum (`combinators.joining`), sums with known tags
+sums of all that may be there.  Which they are, is found by running the step on types until nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+
+from combinators.errors import CompositionError, LoopError
+from combinators.joining import join
+from combinators.terms import Fold, Map, Scan
+from combinators.types import Array, Tensor, Type, same_type
+
+type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
+
+_ROUNDS = 64  # of joining the state of a loop
+_GROWTH = 10_000  # of the state's type, in nodes
+
+
+def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+    """The type of the state that every step keeps, and that of the outputs.
+
+    Raises `LoopError` if functions of the state capture each other without end, or if a step changes the type.
+    """
+    start, limit = state, jax.tree.structure(state).num_nodes + _GROWTH
+    for _ in range(_ROUNDS):
+        after, output = _step(apply, term, f, state, xs)
+        try:
+            joined = join([state, after], term)
+        except CompositionError:
+            raise LoopError(
+                "the state of a loop changes its type",
+                part=term,
+                expected=f"a step that gives back {start}",
+                got=after,
+                hint="give the initial state the shape and dtype that every step returns",
+            ) from None
+        if same_type(joined, state):
+            return state, Array(length(term, xs), output)
+        state = joined
+        if jax.tree.structure(state).num_nodes > limit:
+            break
+    raise LoopError(
+        "a function in the state of a loop grows with every step",
+        part=term,
+        expected="a function that is one of a few, whatever the number of steps",
+        got="a function that captures the function of the step before, without end",
+        hint="keep what varies as arrays in the state and make the function from it in each step; or unroll the loop",
+    )
+
+
+def _step(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+    after = apply(f, (state, element(term, xs)))
+    if isinstance(term, Fold):
+        return after, ()
+    if not (isinstance(after, tuple) and len(after) == 2):
+        raise LoopError(
+            "the step of a scan gives no pair", part=term, expected="(state, output)", got=after,
+            hint="a step without outputs makes a fold",
+        )  # fmt: skip
+    return after
+
+
+def length(term: Fold | Scan | Map, xs: Type) -> int:
+    """How many steps a loop over these elements has.  Raises `CompositionError` if that is not one number."""
+    lengths = {t.shape[0] if isinstance(t, Tensor) and t.shape else None for t in jax.tree.leaves(xs)}
+    stated = None if isinstance(term, Map) else term.length
+    lengths |= set() if stated is None else {stated}
+    if len(lengths) != 1 or None in lengths:
+        raise CompositionError(
+            f"the elements of {term} have no common leading axis",
+            part=term,
+            expected="arrays with one common leading axis" if stated is None else f"{stated} elements",
+            got=xs,
+            hint="without elements, that is with (), the loop says its length",
+        )
+    return lengths.pop()  # type: ignore[return-value]
+
+
+def element(term: Fold | Scan | Map, xs: Type) -> Type:
+    """The type of one element."""
+    length(term, xs)
+    return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)

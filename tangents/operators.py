@@ -1,0 +1,112 @@
+"""Derivatives as arrows: `operator`, a term, of functions that are not known yet, and its representation.
+
+The derivative of a program is a program: where the functions are known, its trace is read back as a term, which has
+every reading that terms have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, wraps
+from typing import Any
+
+import jax
+
+from combinators.context import Context
+from combinators.errors import UnsupportedError
+from combinators.evaluate import evaluate
+from combinators.operators import opened
+from combinators.terms import Const, Curry, Operator, Proj, compose, prod
+from combinators.types import Tensor, type_of
+from combinators.values import Closure
+from compile_ccc import compat
+from compile_ccc.recording import compiled
+from compile_ccc.tracing import deferred, seal
+from tangents.functions import is_unknown
+from tangents.leaves import gather, scatter
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import ZERO, Cotangent, Held, Sparse, hold, is_active, nothing, release
+
+
+def differential(f: Callable[..., Any]) -> Any:
+    """f(static, *arguments) as `compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
+    direct = compiled(f)
+
+    @wraps(f)
+    def call(static: Any, *arguments: Any) -> Any:
+        if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
+            return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
+        return direct(static, *arguments)
+
+    call.clear_cache = direct.clear_cache  # type: ignore[attr-defined]
+    return call
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What a derivative of known functions is: direct(static, *arguments), as code over leaves."""
+
+    name: str
+    direct: Callable[..., Any]
+    static: Any
+    constant = False  # for derivatives
+
+    def at(self, leaves: tuple[Tensor, ...], form: Any) -> tuple[Curry, Any]:
+        """See `Operator`."""
+        return _code(self, leaves, tuple(t.weak for t in leaves), form, compat.flags())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@lru_cache(maxsize=1024)
+def _code(instance: Instance, leaves: tuple[Tensor, ...], _: Any, form: Any, __: Any) -> tuple[Curry, Any]:
+    closure, _, result = on_leaves(lambda x: instance.direct(instance.static, *x), form.unflatten(leaves))
+    captured = prod(Context(*map(Const, closure.environment), Proj(0)))
+    return Curry(compose(captured, closure.code.body), closure.code.argument), result
+
+
+def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
+    """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
+
+    The functions in x are known where f is traced, and only their environments vary.
+    """
+    leaves, form = jax.tree.flatten(x)
+    forms: list[Any] = []
+
+    def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
+        forms.append(result_form)
+        return tuple(results)
+
+    return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
+
+
+def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Represented:
+    """operator(g) x = f x, and so its pullback, for the arrow f between leaves that the operator is there"""
+    if term.instance.constant:
+        return hold(evaluate(term, release(x)), space.is_leaf), nothing
+    if any(map(space.is_leaf, jax.tree.leaves(x, is_leaf=space.is_leaf))):
+        raise UnsupportedError(
+            "the list tangent of a function has no calls for what its derivative makes of it",
+            part=term,
+            expected='functions="environment"',
+            got='functions="list"',
+            hint="the cotangent of a function whose derivative is taken inside a program is one of its environment",
+        )
+    x = jax.tree.map(lambda v: hold(v.value, _no_leaf) if isinstance(v, Held) else v, x)
+    f, ctx, form = opened(term, x, type_of(release(x)))
+    leaves, pb = rep(f, ctx)
+    y = form.unflatten(leaves)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        found = gather(g, y, _no_leaf)
+        g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
+        return scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x, _no_leaf)
+
+    return y, pullback if is_active(y, _no_leaf) else nothing
+
+
+def _no_leaf(_: Any) -> bool:
+    return False
