@@ -78,6 +78,10 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
         )
     if not active_traces.get():
         return close(f, dom, len(domain))
+    if isinstance(f, Closure):
+        from compile_ccc.lifting import lifted
+
+        return lifted(f)
     return abstraction(f, dom, len(domain))
 
 

@@ -91,6 +91,44 @@ def test_a_composition_leaves_compiled_code():
     assert float(compose(line(2.0, 1.0), line(3.0, 0.0))(5.0)) == 31.0
 
 
+def scaled(f, by):
+    """f with what it captured, deep inside as well, multiplied by a number."""
+    return jax.tree.map(lambda leaf: by * leaf, f)
+
+
+INNER = (lambda w: function(lambda x: w * jnp.sin(x), F32))(3.0)
+MADE_OF_ARRAYS = {  # functions whose value at x is proportional to the n-th power of what scales all that they captured
+    "over numbers": (INNER, 1),
+    "over a function": (function(lambda x: INNER(x) * 2.0 + INNER(x), F32), 1),
+    "over a record": ((lambda p: function(lambda x: p["w"] * jnp.sin(x) + p["b"][0], F32))({"w": 3.0, "b": [2.0]}), 1),
+    "over no context": (C.curry(C.primitive("mul"), F32)(3.0), 1),
+    "over a pair of functions": (
+        C.curry(C.prod(C.proj(0) >> C.proj(0), C.proj(1)) >> C.eval, F32)((INNER, INNER)),
+        1,
+    ),
+    "over a function and a number": ((lambda w: function(lambda x: w * INNER(x), F32))(jnp.float32(0.5)), 2),
+}
+
+
+@pytest.mark.parametrize("name", MADE_OF_ARRAYS)
+def test_a_closure_that_is_made_of_the_arrays_of_a_trace_leaves_it(name):
+    """Its code is known, and it is no function of the program before it is returned."""
+    f, power = MADE_OF_ARRAYS[name]
+    leaves, form = jax.tree.flatten(f)
+    make = lambda by: scaled(form.unflatten(leaves), by)
+    made, by, x = ccc(make)(2.0), 2.0, 0.5
+    assert isinstance(made, C.Closure) and made.type == f.type
+    if isinstance(f.environment, C.Context) and len(leaves) == len(f.environment):
+        assert made.code is f.code
+    expected = float(f(x)) * by**power
+    assert float(made(x)) == pytest.approx(expected)
+    assert float(ccc(lambda by: {"f": ccc(make)(by)})(by)["f"](x)) == pytest.approx(expected)
+    slope = grad(lambda by: ccc(make)(by)(x))
+    assert float(slope(by)) == pytest.approx(float(f(x)) * power * by ** (power - 1))
+    total = C.fold(function(lambda s, by: s + make(by)(x), F32, F32), 0.0, jnp.full(3, by))
+    assert float(total) == pytest.approx(3 * expected)
+
+
 def test_a_function_of_arrays_keeps_its_type():
     f = function(lambda p, x: p["W"] @ x, {"W": C.Tensor((2, 3))}, C.Tensor((3,)))
     assert f.type == C.Function(({"W": C.Tensor((2, 3))}, C.Tensor((3,))), C.Tensor((2,)))
