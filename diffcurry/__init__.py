@@ -5,6 +5,8 @@ from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, tran
 from tangents import (
     Block,
     Calls,
+    J,
+    J_inverse,
     Pullback,
     argmin,
     custom,
@@ -26,6 +28,8 @@ __all__ = [
     "Block",
     "C",
     "Calls",
+    "J",
+    "J_inverse",
     "Lam",
     "Pullback",
     "argmin",

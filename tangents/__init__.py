@@ -12,6 +12,7 @@ from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
 from tangents.directional import hvp, jvp
 from tangents.jacobians import hessian, jacobian
+from tangents.operator import J, J_inverse
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
@@ -31,6 +32,8 @@ __all__ = [
     "SPACES",
     "Block",
     "Calls",
+    "J",
+    "J_inverse",
     "Pullback",
     "Reading",
     "Space",

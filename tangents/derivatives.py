@@ -7,7 +7,7 @@ cotangents come out, so an equal function made anew compiles nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import Any
 
@@ -112,6 +112,10 @@ class Pullback:
         y, is_leaf = self._shape.primal, self._shape.space.is_leaf
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
         return self._shape.form.unflatten(self.linear(tuple(leaves.values())))
+
+    def onto(self, x: Any) -> Pullback:
+        """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals."""
+        return Pullback(self.linear, replace(self._shape, form=jax.tree.structure(x)))
 
     def tree_flatten(self) -> tuple[tuple[Closure], _Shape]:
         return (self.linear,), self._shape

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators.errors import ArgumentError
+from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
@@ -22,10 +23,10 @@ def zero(x: Any, functions: str = "environment") -> Any:
     """0 : T[x], the zero cotangent of a value: zeros of the shapes and dtypes of its leaves.
 
     Of a function it is the closure over zeros (functions="environment") or the empty list of calls (functions="list").
-    (Paper 003, figure 6.)
+    Of a term, which has captured nothing, it is ().  (Paper 003, figure 6; paper 004, section 4.)
     """
     leaves, form = jax.tree.flatten(x, is_leaf=(lambda v: isinstance(v, Closure)) if functions == "list" else None)
-    return form.unflatten(map(zero_leaf, leaves))
+    return form.unflatten([() if isinstance(leaf, Term) else zero_leaf(leaf) for leaf in leaves])
 
 
 def add(g: Any, h: Any) -> Any:

@@ -71,3 +71,18 @@ def test_train_a_function(capsys: pytest.CaptureFixture, adam_promotes: None) ->
 def test_gradient_boosting(capsys: pytest.CaptureFixture) -> None:
     example("04_gradient_boosting").main(["--rounds", "12", "--rate", "0.3", "--depth", "2"])
     assert "scikit-learn" in capsys.readouterr().out
+
+
+def test_minimax(capsys: pytest.CaptureFixture) -> None:
+    example("05_minimax").main([])
+    assert "saddle points that algebra gives" in capsys.readouterr().out
+
+
+def test_minimax_needs_enough_steps() -> None:
+    with pytest.raises(AssertionError, match="Not equal"):
+        example("05_minimax").main(["--steps", "2"])
+
+
+def test_hessian_vector(capsys: pytest.CaptureFixture) -> None:
+    example("06_hessian_vector").main([])
+    assert capsys.readouterr().out.count("× [7, 8] = [52. 85.]") == 2
