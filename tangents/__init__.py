@@ -6,10 +6,12 @@ What draws random examples (`check`, `tangents.strategies`) needs the extra `law
 from typing import Any
 
 from tangents.calls import Block, Calls
-from tangents.compare import difference
+from tangents.comparison import compare
+from tangents.cost import assert_cheap_gradient
 from tangents.custom import custom
 from tangents.define import define
 from tangents.derivatives import Pullback, grad, value_and_grad, vjp
+from tangents.differences import difference
 from tangents.directional import hvp, jvp
 from tangents.jacobians import hessian, jacobian
 from tangents.operator import J, J_inverse
@@ -39,7 +41,9 @@ __all__ = [
     "Space",
     "add",
     "argmin",
+    "assert_cheap_gradient",
     "check",
+    "compare",
     "custom",
     "define",
     "difference",

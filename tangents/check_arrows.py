@@ -16,7 +16,7 @@ from combinators.types import Type, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
 from tangents.check_laws import observation
-from tangents.compare import difference, settled, unsettled
+from tangents.differences import difference, settled, unsettled
 from tangents.environment import ENVIRONMENT
 from tangents.public import add, inner
 from tangents.reading import FORWARD, representation

@@ -13,7 +13,7 @@ from combinators.evaluate import apply
 from combinators.types import Function, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import Block, Calls
-from tangents.compare import difference
+from tangents.differences import difference
 from tangents.public import add, inner, zero
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space

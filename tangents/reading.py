@@ -14,7 +14,7 @@ from combinators.evaluate import evaluate
 from combinators.infer import accepts, infer
 from combinators.terms import Term
 from combinators.types import Type, type_of
-from tangents.compare import difference, settled, unsettled
+from tangents.differences import difference, settled, unsettled
 from tangents.duals import activated, primal
 from tangents.duals import dense as dense_tangent
 from tangents.forward import forward

@@ -20,7 +20,7 @@ from tangents.check_arrows import check_arrow
 from tangents.check_laws import check_law
 from tangents.check_spaces import check_space
 from tangents.checker import _wide
-from tangents.compare import difference
+from tangents.differences import difference
 from tangents.reading import READINGS
 from tangents.represent import SPACES
 from tangents.strategies import Program
