@@ -23,7 +23,7 @@ from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
 from compile_ccc.tracing import argument_type, seal
-from tangents.functions import check_environments
+from tangents.functions import check_environments, is_unknown
 from tangents.leaves import dense, filled, placed, structs
 from tangents.operators import differential
 from tangents.public import from_public
@@ -89,12 +89,16 @@ def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pul
     Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
     (Paper 003, figure 2: vjp.)
     """
-    return _value_and_pullback(space_named(functions), closure_of(f, primals), primals)
+    unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
+    return _value_and_pullback((space_named(functions), unknown), closure_of(f, primals), primals)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space."""
+    """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space.
+
+    Without a form, of primals with functions that were not known yet, `linear` gives the cotangents as they are.
+    """
 
     primal: Any
     form: Any
@@ -111,10 +115,21 @@ class Pullback:
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         y, is_leaf = self._shape.primal, self._shape.space.is_leaf
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
-        return self._shape.form.unflatten(self.linear(tuple(leaves.values())))
+        cotangents = self.linear(tuple(leaves.values()))
+        return cotangents if self._shape.form is None else self._shape.form.unflatten(cotangents)
 
     def onto(self, x: Any) -> Pullback:
-        """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals."""
+        """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals.
+
+        Raises `UnsupportedError` if there is a function among them that was not known yet.
+        """
+        if self._shape.form is None:
+            raise UnsupportedError(
+                "cotangents cannot be given in another structure before all functions are known",
+                expected="functions whose code is known",
+                got="a function argument",
+                hint="inside a traced lambda, hand in J(f) in place of the function f, or differentiate from outside",
+            )
         return Pullback(self.linear, replace(self._shape, form=jax.tree.structure(x)))
 
     def tree_flatten(self) -> tuple[tuple[Closure], _Shape]:
@@ -166,7 +181,8 @@ def gradient(f: Closure, x: Any) -> Any:
 
 
 @differential
-def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
+def _value_and_pullback(asked: tuple[Space, bool], f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
+    space, as_they_are = asked
     infer(Eval(), (f, pack(primals)))
     check_environments(primals, space)
     marked = activate(primals, space.is_leaf)
@@ -182,9 +198,10 @@ def _value_and_pullback(space: Space, f: Closure, primals: tuple[Any, ...]) -> t
         g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
         _, g_primals = split(pullback(g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
-        leaves, form = jax.tree.flatten(dense(wrapped, marked, space.is_leaf))
-        forms.append(form)
-        return tuple(leaves)
+        whole = dense(wrapped, marked, space.is_leaf)
+        leaves, form = jax.tree.flatten(whole)
+        forms.append(None if as_they_are else form)
+        return whole if as_they_are else tuple(leaves)
 
     domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
     closure = seal(linear, domain)

@@ -97,6 +97,19 @@ def test_forward_mode_through_a_derivative_of_a_function_argument(name):
     np.testing.assert_allclose(found, jax.jvp(theirs, (w, x), (0.5, 2.0)), rtol=1e-11)
 
 
+def test_a_pullback_by_a_function_argument():
+    """Its cotangent is a function of the program, and where that ends, a closure over cotangents of the same code."""
+    f = value(w)
+    at = lambda f, y: f(y) * y
+    of_f, of_y = ccc(lambda f, y: T.vjp(at, f, y)[1](2.0))(f, x)
+    expected = jax.grad(lambda w, y: 2.0 * wave(w)(y) * y, (0, 1))(w, x)
+    assert jax.tree.structure(of_f) == jax.tree.structure(f)
+    np.testing.assert_allclose((f.gradient(of_f)["w"], of_y), expected, rtol=1e-12)
+    through = T.grad(lambda f, y: T.vjp(at, f, y)[1](2.0)[1], (0, 1))(f, x)
+    expected = jax.grad(jax.grad(lambda w, y: 2.0 * wave(w)(y) * y, 1), (0, 1))(w, x)
+    np.testing.assert_allclose((f.gradient(through[0])["w"], through[1]), expected, rtol=1e-11)
+
+
 def test_a_function_that_captures_what_is_differentiated_outside():
     made = lambda d, make: lambda w, y: d.grad(make(wave(w)))(y) * w
     inner = lambda f: function(lambda y: f(y) * y, C.Tensor())
