@@ -5,6 +5,7 @@ What draws random examples (`check`, `tangents.strategies`) needs the extra `law
 
 from typing import Any
 
+from tangents.backpropagators import J, J_inverse
 from tangents.calls import Block, Calls
 from tangents.comparison import compare
 from tangents.cost import assert_cheap_gradient
@@ -14,7 +15,6 @@ from tangents.derivatives import Pullback, grad, value_and_grad, vjp
 from tangents.differences import difference
 from tangents.directional import hvp, jvp
 from tangents.jacobians import hessian, jacobian
-from tangents.operator import J, J_inverse
 from tangents.public import add, inner, zero
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent

@@ -12,14 +12,13 @@ build.  A tag on numbers is not needed: what J gives is a program over plain num
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 
 from combinators.errors import ArgumentError, UnsupportedError
-from combinators.terms import Eval, Term
+from combinators.terms import Eval, Proj, Term, compose
 from combinators.types import Opaque, pack
 from combinators.values import Closure
 from compile_ccc.arrow import Arrow, ccc, closure_of
@@ -39,9 +38,11 @@ def J(x: Any) -> Any:
     All of it can be done inside a traced lambda, and J(f) is a function as f is: it is differentiated, it is captured,
     and if f is a pytree so is J(f), and it crosses `jax.jit`.  So J(J(f)) is reverse over reverse.
 
-    Raises `UnsupportedError` for a function that is known by its type alone, and what `vjp` raises.
+    A function that is known by its type alone has an image too; its cotangent is a function of the traced program.
+
+    Raises what `vjp` raises, and `UnsupportedError` for the image of an image of such a function.
     """
-    return jax.tree.map(lambda part: Image(_known(part)) if callable(part) else part, x, is_leaf=callable)
+    return jax.tree.map(lambda part: Image(part) if callable(part) else part, x, is_leaf=callable)
 
 
 def J_inverse(x: Any) -> Any:
@@ -50,42 +51,55 @@ def J_inverse(x: Any) -> Any:
 
 
 @jax.tree_util.register_pytree_node_class
-@dataclass(frozen=True, repr=False)
 class Image:
     """J f for a function f.  A pytree whose leaves are those of f; of these, the functions are known in every trace."""
 
-    function: Any
+    def __init__(self, function: Any):
+        self.function = function
+        if isinstance(function, Term):
+            self._leaves, self._code = [], function
+        else:
+            whole = function.steps if isinstance(function, Arrow) else function
+            self._leaves, form = jax.tree.flatten(whole, is_leaf=_is_opaque)
+            self._code = (form, isinstance(function, Arrow))
 
     def __call__(self, *images: Any) -> tuple[Any, Pullback]:
         f, x = self.function, J_inverse(images)
         match f:
-            case Closure() | Term() | Arrow():
-                f = closure_of(f, x)
+            case Closure() | Opaque():
                 y, pullback = vjp(Eval(), f, pack(x))
-            case _ if _is_value(f):
-                y, pullback = vjp(_applied, f, *images)
-            case _:  # what f captured is seen by the tracing of _applied, and its arguments are known there
-                f = closure_of(partial(_applied, f), images)
-                y, pullback = vjp(Eval(), f, pack(images))
-        return J(y), pullback.onto((() if isinstance(self.function, Term) else f, pack(x)))
+            case Arrow():
+                y, pullback = vjp(Eval(), closure_of(f, x), pack(x))
+            case Term():
+                y, pullback = vjp(compose(Proj(1), f), (), pack(x))
+            case _:
+                y, pullback = self._at(images, (f, pack(x)))
+        return J(y), pullback
+
+    def _at(self, images: tuple[Any, ...], values: tuple[Any, Any]) -> tuple[Any, Pullback]:
+        """The representation at images: the functions among what they are images of are known while f is traced."""
+        (f, x), arguments = values, pack(images)
+        is_value, no_functions = _is_value(f), jax.tree.structure(arguments) == jax.tree.structure(x)
+        if not is_value:  # what f captured is seen by the tracing of _applied
+            f = closure_of(partial(_applied, f), images)
+        if is_value or not no_functions:
+            _require_known((f, arguments))
+        y, pullback = vjp(_applied if is_value else Eval(), f, arguments)
+        return y, pullback if no_functions else pullback.onto((f, x))
 
     def __repr__(self) -> str:
         return f"J({self.function!r})"
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
-        f = self.function
-        if isinstance(f, Term):
-            return (), f
-        leaves, form = jax.tree.flatten(f.steps if isinstance(f, Arrow) else f)
-        return tuple(leaves), (form, isinstance(f, Arrow))
+    def tree_flatten(self) -> tuple[list[Any], Any]:
+        return self._leaves, self._code
 
     @classmethod
-    def tree_unflatten(cls, code: Any, leaves: tuple[Any, ...]) -> Image:
+    def tree_unflatten(cls, code: Any, leaves: list[Any]) -> Image:
         if isinstance(code, Term):
             return cls(code)
         form, is_arrow = code
-        parts = form.unflatten(leaves)
-        return cls(Arrow(*parts) if is_arrow else parts)
+        whole = form.unflatten(leaves)
+        return cls(Arrow(*whole) if is_arrow else whole)
 
 
 def _applied(f: Any, *images: Any) -> Any:
@@ -95,19 +109,18 @@ def _applied(f: Any, *images: Any) -> Any:
 
 def _is_value(f: Any) -> bool:
     """Whether a function is a pytree of values, as closures and pullbacks are and Python functions are not."""
-    return not any(map(callable, jax.tree.leaves(f)))
+    return not any(callable(leaf) and not _is_opaque(leaf) for leaf in jax.tree.leaves(f, is_leaf=_is_opaque))
 
 
-def _known(f: Any) -> Any:
-    unknown = [leaf for leaf in jax.tree.leaves(f, is_leaf=_is_opaque) if _is_opaque(leaf)]
+def _require_known(x: Any) -> None:
+    unknown = [leaf for leaf in jax.tree.leaves(x, is_leaf=_is_opaque) if _is_opaque(leaf)]
     if unknown:
         raise UnsupportedError(
-            "J is applied to a function that is known by its type alone",
-            expected="a function whose code is known",
+            "the image of an image, or the image of a function at one, meets a function that is not known yet",
+            expected="functions whose code is known",
             got=f"a function of type {unknown[0].type}",
-            hint="inside a traced lambda J takes Python functions, terms, and images: hand in J(f) in place of f",
+            hint="hand in J(f) in place of f: what it is the image of is known in every trace",
         )
-    return f
 
 
 def _preimage(f: Any) -> Any:
