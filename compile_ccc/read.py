@@ -40,6 +40,7 @@ from compile_ccc.lambda_terms import (
     lam,
     single,
 )
+from compile_ccc.operators import enclosed
 from compile_ccc.refusals import check, concerns_functions, holds_functions, line_of
 from compile_ccc.translate import translate
 
@@ -133,8 +134,10 @@ class Builder:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
-        if concerns_functions(eqn) and (results := structural(self, eqn, operands)) is not None:
-            return results
+        if concerns_functions(eqn):
+            results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
+            if results is not None:
+                return results
         return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:

@@ -13,11 +13,12 @@ from combinators.terms import Eval
 from combinators.types import pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
+from compile_ccc.operators import on_leaves
 from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward import forward
 from tangents.functions import code_of, is_unknown
-from tangents.operators import differential, on_leaves
+from tangents.operators import differential
 
 
 def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -20,6 +20,7 @@ from combinators.terms import Eval
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
+from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
 from tangents.derivatives import asked_arguments, named
 from tangents.duals import dual, widened
@@ -27,7 +28,7 @@ from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
 from tangents.functions import check_environments
 from tangents.leaves import filled, placed
-from tangents.operators import differential, on_leaves
+from tangents.operators import differential
 from tangents.represent import rep
 from tangents.sparse import hold, marks, remark, split
 

@@ -7,22 +7,19 @@ every reading that terms have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 
 import jax
 
-from combinators.context import Context
 from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
 from combinators.operators import opened
-from combinators.terms import Const, Curry, Operator, Proj, compose, prod
-from combinators.types import Tensor, type_of
-from combinators.values import Closure
-from compile_ccc import compat
+from combinators.terms import Operator
+from combinators.types import type_of
+from compile_ccc.operators import Instance
 from compile_ccc.recording import compiled
-from compile_ccc.tracing import deferred, seal
+from compile_ccc.tracing import deferred
 from tangents.functions import is_unknown
 from tangents.leaves import gather, scatter
 from tangents.space import Representation, Represented, Space
@@ -41,46 +38,6 @@ def differential(f: Callable[..., Any]) -> Any:
 
     call.clear_cache = direct.clear_cache  # type: ignore[attr-defined]
     return call
-
-
-@dataclass(frozen=True)
-class Instance:
-    """What a derivative of known functions is: direct(static, *arguments), as code over leaves."""
-
-    name: str
-    direct: Callable[..., Any]
-    static: Any
-    constant = False  # for derivatives
-
-    def at(self, leaves: tuple[Tensor, ...], form: Any) -> tuple[Curry, Any]:
-        """See `Operator`."""
-        return _code(self, leaves, tuple(t.weak for t in leaves), form, compat.flags())
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@lru_cache(maxsize=1024)
-def _code(instance: Instance, leaves: tuple[Tensor, ...], _: Any, form: Any, __: Any) -> tuple[Curry, Any]:
-    closure, _, result = on_leaves(lambda x: instance.direct(instance.static, *x), form.unflatten(leaves))
-    captured = prod(Context(*map(Const, closure.environment), Proj(0)))
-    return Curry(compose(captured, closure.code.body), closure.code.argument), result
-
-
-def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
-    """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
-
-    The functions in x are known where f is traced, and only their environments vary.
-    """
-    leaves, form = jax.tree.flatten(x)
-    forms: list[Any] = []
-
-    def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
-        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
-        forms.append(result_form)
-        return tuple(results)
-
-    return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
 
 
 def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Represented:

@@ -116,14 +116,6 @@ def callback(x):
     return io_callback(lambda a: a, jax.ShapeDtypeStruct((), jnp.float32), x)  # LINE
 
 
-def through_while(f, x):
-    return lax.while_loop(lambda s: s < 10.0, lambda s: f(s), x)  # LINE
-
-
-def through_checkpoint(f, x):
-    return jax.checkpoint(lambda y: f(y))(x)  # LINE
-
-
 def array_of_functions(xs):
     return jax.vmap(lambda a: function(lambda b: a * b, F32))(xs)  # LINE
 
@@ -260,8 +252,6 @@ LINES = {
     "returned from another trace": (returned_from_another_trace, returned_from_another_trace, E.LeakedFunctionError),
     "an ordered effect": (ordered_print, lambda: ccc(ordered_print)(one), E.UnsupportedError),
     "an io_callback": (callback, lambda: ccc(callback)(one), E.UnsupportedError),
-    "an application in while": (through_while, lambda: ccc(through_while)(double, one), E.UnsupportedError),
-    "an application in remat": (through_checkpoint, lambda: ccc(through_checkpoint)(double, one), E.UnsupportedError),
     "an array of functions": (array_of_functions, lambda: ccc(array_of_functions)(three), E.UnsupportedError),
     "an if": (branch, lambda: ccc(branch)(one), E.TracedBranchError),
     "an if in a function": (branch, lambda: ccc(branch_in_a_function)(one), E.TracedBranchError),

@@ -1,0 +1,115 @@
+"""Operators by Python functions: where the functions that they are given are known, they are traced and read back.
+
+Beside derivatives these are the equations of JAX whose bodies apply functions that are not known yet, as long as no
+combinator stands for them: `jax.checkpoint` and `lax.while_loop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax import lax
+
+from combinators.context import Context
+from combinators.infer import infer
+from combinators.joining import widen
+from combinators.loop_types import run
+from combinators.terms import Const, Curry, Eval, Fold, Operator, Proj, compose, prod
+from combinators.types import Function, Tensor, type_of
+from combinators.values import Closure
+from compile_ccc import compat
+from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
+
+if TYPE_CHECKING:
+    from compile_ccc.read import Builder
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What an operator of known functions is: direct(static, *arguments), as code over leaves."""
+
+    name: str
+    direct: Callable[..., Any]
+    static: Any
+    constant = False  # for derivatives
+
+    def at(self, leaves: tuple[Tensor, ...], form: Any) -> tuple[Curry, Any]:
+        """See `Operator`."""
+        return _code(self, leaves, tuple(t.weak for t in leaves), form, compat.flags())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@lru_cache(maxsize=1024)
+def _code(instance: Instance, leaves: tuple[Tensor, ...], _: Any, form: Any, __: Any) -> tuple[Curry, Any]:
+    closure, _, result = on_leaves(lambda x: instance.direct(instance.static, *x), form.unflatten(leaves))
+    captured = prod(Context(*map(Const, closure.environment), Proj(0)))
+    return Curry(compose(captured, closure.code.body), closure.code.argument), result
+
+
+def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
+    """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
+
+    The functions in x are known where f is traced, and only their environments vary.
+    """
+    leaves, form = jax.tree.flatten(x)
+    forms: list[Any] = []
+
+    def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
+        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
+        forms.append(result_form)
+        return tuple(results)
+
+    from compile_ccc.tracing import seal
+
+    return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
+
+
+def enclosed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
+    """The results of an equation whose bodies apply functions, as an operator of its bodies; None for any other one."""
+    params = eqn.params
+    match eqn.primitive.name:
+        case "checkpoint" | "remat2":
+            how = (params["prevent_cse"], params["policy"])
+            return _applied(block, Instance("checkpoint", _checkpoint, how), [(params["jaxpr"], [])], operands)
+        case "while":
+            after_cond = params["cond_nconsts"]
+            after_body = after_cond + params["body_nconsts"]
+            bodies = [
+                (params["cond_jaxpr"], operands[:after_cond]),
+                (params["body_jaxpr"], operands[after_cond:after_body]),
+            ]
+            return _applied(block, Instance("while", _while, None), bodies, operands[after_body:])
+        case _:
+            return None
+
+
+def _applied(block: Builder, instance: Instance, bodies: list[tuple[Any, list[Any]]], x: list[Any]) -> list[Any]:
+    """operator(instance) at the bodies, as functions of x, and x; its result has the type of that of the last body."""
+    types, functions = single([atom_type(a) for a in x]), []
+    for body, captured in bodies:
+        inner, parameter = block.inner(), Var(next(block.names), types)
+        consts = map(Constant, getattr(body, "consts", ()))
+        results = inner.run(getattr(body, "jaxpr", body), [*consts, *captured, *inner.leaves(parameter, types)])
+        cod = single([atom_type(a) for a in results])
+        code = lam(parameter, inner.close(inner.build(list(results), cod)))
+        functions.append(block.let(code, Function(types, cod)))
+    arguments = (*functions, block.build(list(x), types))
+    cod = functions[-1].type.cod
+    return block.leaves(block.let(Arrow(Operator(instance), arguments), cod), cod)
+
+
+def _checkpoint(how: tuple[bool, Any], f: Closure, x: Any) -> Any:
+    prevent_cse, policy = how
+    return jax.checkpoint(lambda f, x: f(x), prevent_cse=prevent_cse, policy=policy)(f, x)
+
+
+def _while(_: None, cond: Closure, body: Closure, x: Any) -> Any:
+    step = lambda _, given: infer(Eval(), (type_of(body), given[0]))
+    state = run(step, Fold(length=1), (), type_of(x), ())[0]
+    return lax.while_loop(lambda s: cond(s), lambda s: widen(body(s), state), widen(x, state))
