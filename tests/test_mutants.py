@@ -4,12 +4,19 @@ import pytest
 
 import combinators as C
 from tangents import environment, rows
-from tests.mutants import checking, of_forward, of_lambdas, of_rows, of_spaces, of_terms
+from tests.mutants import checking, of_choices, of_forward, of_lambdas, of_rows, of_spaces, of_terms
 from tests.mutants.breaking import broken
 from tests.mutants.checks import CHECKS
 
 # By what is broken: the check that notices it, and the change.
-MUTANTS = {**of_spaces.MUTANTS, **of_terms.MUTANTS, **of_rows.MUTANTS, **of_forward.MUTANTS, **of_lambdas.MUTANTS}
+MUTANTS = {
+    **of_spaces.MUTANTS,
+    **of_terms.MUTANTS,
+    **of_choices.MUTANTS,
+    **of_rows.MUTANTS,
+    **of_forward.MUTANTS,
+    **of_lambdas.MUTANTS,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from compile_ccc import arrow, tracing
+from compile_ccc import arrow, operators, tracing
 from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, loops, named, primitives
 from tangents.rows import ROWS
 
@@ -79,6 +79,7 @@ def forget() -> None:
         represent._plan,
         evaluate._called,
         arrow.lower,
+        operators._code,
     ):
         cached.cache_clear()
     for known in (named._known, forward_loops._known, forward_loops._active, loops._held, infer._results):

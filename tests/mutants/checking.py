@@ -54,7 +54,13 @@ def space(functions: str, examples: int) -> Check:
     return lambda: failures(check_space(SPACES[functions], examples, 0))
 
 
-def holds(f: Any, *domain: Any, meaning: Callable[..., Any] | None = None, examples: int = 1) -> Check:
+def holds(
+    f: Any,
+    *domain: Any,
+    meaning: Callable[..., Any] | None = None,
+    examples: int = 1,
+    spaces: tuple[str, ...] = tuple(SPACES),
+) -> Check:
     """What `check` examines of a term, or of a lambda: it means what Python means by it, or by `meaning`."""
 
     def run() -> list[str]:
@@ -63,7 +69,7 @@ def holds(f: Any, *domain: Any, meaning: Callable[..., Any] | None = None, examp
             term = f if isinstance(f, C.terms.Term) else trace(f, *types).term
             python = None if term is f else lambda x: (meaning or f)(*(x if len(types) != 1 else (x,)))
             with jax.disable_jit():  # compiling a loop takes longer than running it step by step
-                return failures(check_arrow("", term, pack(types), list(SPACES.values()), examples, 0, python))
+                return failures(check_arrow("", term, pack(types), [SPACES[s] for s in spaces], examples, 0, python))
 
     return run
 

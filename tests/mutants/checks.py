@@ -10,7 +10,8 @@ from jax import lax
 import combinators as C
 from combinators import Context
 from combinators.terms import Fold
-from tangents import hessian, jacobian
+from compile_ccc import ccc, function
+from tangents import grad, hessian, jacobian
 from tests.mutants.checking import agree, anew, as_jax, environment, holds, law, program, space
 
 S, V, M = C.Tensor(), C.Tensor(3), C.Tensor((2, 3))
@@ -46,7 +47,49 @@ STEP = C.prod(p1 >> p0 >> SIN, p1 >> p1) >> MUL  # of a fold that captures: (c, 
 LOGARITHM = C.prod(Context(p0)) >> C.curry(C.prod(p1 >> LOG, p0) >> MUL)
 IN_A_BRANCH = C.prod(Context(p0, LOGARITHM, p1)) >> C.case(C.prod(p1, p2 >> EXP) >> C.eval, p2)
 
+# One of two functions, which captured different things, by the sum that comes second.
+CHOSEN = C.case(
+    C.prod(Context(p0)) >> C.curry(C.prod(p0 >> SIN, p1) >> MUL),
+    C.prod(Context(p1, p0)) >> C.curry(C.prod(C.prod(p0, p1) >> MUL, p2) >> MUL >> EXP),
+)
+
+
+def in_turn(x, y):
+    f, g = function(lambda z: jnp.sin(z * x), C.Tensor()), function(lambda z: z * z - y, C.Tensor())
+    (f, _), s = lax.fori_loop(0, 3, lambda _, s: ((s[0][1], s[0][0]), s[0][0](s[1])), ((f, g), y))
+    return f(s) * x
+
+
+def turns(x, y):
+    f, g = lambda z: np.sin(z * x), lambda z: z * z - y
+    return g(f(g(f(y)))) * x
+
+
+def by_number(x, i, j):
+    fs = [function(lambda z, k=k: jnp.sin(z) * x - k * z, C.Tensor()) for k in range(3)]
+    fs = jax.tree.map(lambda *f: jnp.stack(f), *fs)
+    picked = jax.tree.map(lambda f: f[jnp.clip(i, 0, 2)], fs)
+    return lax.switch(j, [lambda: picked, lambda: function(lambda z: z * z * x, C.Tensor())])(x)
+
+
+def numbered(x, i, j):
+    return np.sin(x) * x - np.clip(i, 0, 2) * x if j <= 0 else x * x * x
+
+
+def inside(x, y):
+    f = function(lambda z: jnp.sin(z * y) * z, C.Tensor())
+    return ccc(lambda f, x: grad(f)(x) * x)(f, x)
+
+
+NUMBER = C.Tensor((), np.int32)
 CHECKS = {
+    "a chosen function": holds(C.prod(CHOSEN, p0) >> C.eval, (S, C.Sum(S, S)), examples=6),
+    "functions in turn": holds(in_turn, S, S, meaning=turns, spaces=("environment",)),
+    "a function by number": holds(by_number, S, NUMBER, NUMBER, meaning=numbered, examples=12),
+    "a tag": law("coproducts: tag of 2, number 1", "meaning", examples=5),
+    "a derivative inside": holds(
+        inside, S, S, meaning=lambda x, y: (np.sin(x * y) + x * y * np.cos(x * y)) * x, spaces=("environment",)
+    ),
     "β": law("exponentials: β", "environment", examples=10),
     "β in a context": law("exponentials: β in a context", *both, examples=10),
     "summing results": law("paper 003, figure 4: summing results", "list"),

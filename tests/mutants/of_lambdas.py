@@ -123,14 +123,14 @@ MUTANTS = {
     ),
     "batched arguments are reversed": (
         "a function applied under vmap",
-        Code(batched.mapped, "block.build(list(over)", "block.build(over[::-1]"),
+        Code(batched.mapped, "block.build(xs,", "block.build(xs[::-1],"),
     ),
     "captures are reversed where a function is made again": (
         "functions made under vmap",
         Code(
-            batched._inside,
-            "inner.abstraction(operand.eqn, captured)",
-            "inner.abstraction(operand.eqn, captured[::-1])",
+            batched.one,
+            "operand.make(block, parts)",
+            "operand.make(block, parts[::-1])",
         ),
     ),
 }

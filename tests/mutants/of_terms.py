@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from combinators import sums
+from combinators import loop_types, sums
 from tangents import choice, loops, residuals
 from tests.mutants.breaking import Code
 
@@ -59,7 +59,7 @@ MUTANTS = {
     ),
     "the pullback of the first branch for all": (
         "a case",
-        Code(choice._switch, "branches[i].residuals.pull(kept[i]", "branches[0].residuals.pull(kept[0]"),
+        Code(choice._switch, "made[i].residuals.pull(kept_now[i]", "made[0].residuals.pull(kept_now[0]"),
     ),
     "a traced case loses the environment": (
         "a case",
@@ -79,7 +79,7 @@ MUTANTS = {
     "a fold forgets to sum up for what it captures": ("a fold", Code(loops.loop, "plus(total[i], g_f[i])", "g_f[i]")),
     "a fold is pulled back at the state after the step": (
         "a fold",
-        Code(loops.loop, "pb = step(s, x, s_marks)", "pb = step(s, x, s_marks); pb = step(after, x, s_marks)[1]"),
+        Code(loops.loop, "pb = step(s, x, held)", "pb = step(s, x, held); pb = step(after, x, held)[1]"),
     ),
     "a fold drops the cotangent of its elements": (
         "a fold",
@@ -92,7 +92,7 @@ MUTANTS = {
     ),
     "a fold takes its state for constant": (
         "a fold from a constant",
-        Code(loops._stable_marks, "tuple(h and now for", "tuple(h for"),
+        Code(loops.loop, "tuple(h and now for", "tuple(h for"),
     ),
     "a scan drops the cotangents of its outputs": (
         "a scan",
@@ -115,7 +115,7 @@ MUTANTS = {
     ),
     "outputs of a scan have the type of one": (
         "a scan",
-        Code(infer._infer, "return state, Array(_length(term, xs), after[1])", "return state, after[1]"),
+        Code(loop_types.run, "Array(length(term, xs), output)", "output"),
     ),
     "the value of another branch": (
         "an injection, then a case",
