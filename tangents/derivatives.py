@@ -22,6 +22,8 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
+from compile_ccc.carriers import active_traces
+from compile_ccc.lifting import lifted
 from compile_ccc.tracing import argument_type, seal
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import dense, filled, placed, structs
@@ -90,7 +92,8 @@ def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pul
     (Paper 003, figure 2: vjp.)
     """
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
-    return _value_and_pullback((space_named(functions), unknown), closure_of(f, primals), primals)
+    y, pullback = _value_and_pullback((space_named(functions), unknown), closure_of(f, primals), primals)
+    return y, pullback.lifted() if active_traces.get() else pullback
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,10 @@ class Pullback:
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
         cotangents = self.linear(tuple(leaves.values()))
         return cotangents if self._shape.form is None else self._shape.form.unflatten(cotangents)
+
+    def lifted(self) -> Pullback:
+        """This pullback as a value of the program that is being traced, where one of several may be chosen."""
+        return self if is_unknown(self.linear) else Pullback(lifted(self.linear), self._shape)
 
     def onto(self, x: Any) -> Pullback:
         """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals.
