@@ -22,7 +22,7 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.carriers import active_traces
+from compile_ccc.carriers import FunctionValue, active_traces
 from compile_ccc.lifting import lifted
 from compile_ccc.tracing import argument_type, seal
 from tangents.functions import check_environments, is_unknown
@@ -112,7 +112,7 @@ class _Shape:
 class Pullback:
     """A pullback as a value: `linear`, a closure over its residuals.  Calling it gives a tuple of cotangents."""
 
-    def __init__(self, linear: Closure, shape: _Shape):
+    def __init__(self, linear: Closure | FunctionValue, shape: _Shape):
         self.linear, self._shape = linear, shape
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ class Pullback:
 
     def lifted(self) -> Pullback:
         """This pullback as a value of the program that is being traced, where one of several may be chosen."""
-        return self if is_unknown(self.linear) else Pullback(lifted(self.linear), self._shape)
+        return Pullback(lifted(self.linear), self._shape) if isinstance(self.linear, Closure) else self
 
     def onto(self, x: Any) -> Pullback:
         """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals.
@@ -139,11 +139,11 @@ class Pullback:
             )
         return Pullback(self.linear, replace(self._shape, form=jax.tree.structure(x)))
 
-    def tree_flatten(self) -> tuple[tuple[Closure], _Shape]:
+    def tree_flatten(self) -> tuple[tuple[Closure | FunctionValue], _Shape]:
         return (self.linear,), self._shape
 
     @classmethod
-    def tree_unflatten(cls, shape: _Shape, children: tuple[Closure]) -> Pullback:
+    def tree_unflatten(cls, shape: _Shape, children: tuple[Closure | FunctionValue]) -> Pullback:
         return cls(*children, shape)
 
 
