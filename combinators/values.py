@@ -24,7 +24,7 @@ class Closure(FunctionLike):
     `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("_names", "code", "environment")
+    __slots__ = ("__weakref__", "_names", "code", "environment")
 
     def __init__(self, code: Curry, environment: Any, names: Names = None):
         self.code, self.environment, self._names = code, environment, names

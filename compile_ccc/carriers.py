@@ -8,6 +8,8 @@ size of the batch and which operands have its axis in front, so that what is not
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,6 +25,9 @@ from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
 CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
 active_traces: ContextVar[tuple[Trace, ...]] = ContextVar("active_traces", default=())
+# JAX keeps what it traced of a jitted function. Where the function makes function values, that is not the same inside
+# our traces and outside of them, so JAX has to keep the two apart.
+_in_trace = jax.make_user_context(default_value=False)
 
 
 class Trace:
@@ -44,6 +49,19 @@ class Trace:
         if not is_carrier(constant):
             return constant
         return next(t._functions[id(constant)] for t in active_traces.get() if id(constant) in t._functions)
+
+
+@contextmanager
+def active() -> Generator[Trace]:
+    """A new trace, which is the innermost one inside of the `with`."""
+    own = Trace()
+    token = active_traces.set((*active_traces.get(), own))
+    try:
+        with _in_trace(True):
+            yield own
+    finally:
+        active_traces.reset(token)
+        own.forget()
 
 
 def is_carrier(aval: Any) -> bool:
@@ -77,8 +95,16 @@ class FunctionValue(Opaque):
 
 
 jax.tree_util.register_pytree_node(
-    FunctionValue, lambda f: ((f.carrier,), (f.type, f.trace)), lambda aux, leaves: FunctionValue(*leaves, *aux)
+    FunctionValue,
+    lambda f: ((f.carrier,), (f.type, f.trace)),
+    lambda aux, leaves: FunctionValue(*leaves, aux[0], _current(aux[1])),
 )
+
+
+def _current(trace: Trace) -> Trace:
+    """The trace of a function that JAX puts together: what JAX kept of an earlier one is of the present trace now."""
+    active = active_traces.get()
+    return trace if trace in active or not active else active[-1]
 
 
 def struct(leaf: Tensor | Function) -> jax.ShapeDtypeStruct:

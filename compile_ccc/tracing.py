@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +36,7 @@ from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.captures import Captured, captures
-from compile_ccc.carriers import FunctionValue, Trace, active_traces, flatten, lam_p, leaked, struct, unflatten
+from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
@@ -153,7 +152,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 
 def _trace(f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int) -> Traced:
-    with _active(Trace()) as own:
+    with active() as own:
         program, cod, fixed = _stage(f, captured, types, dom, arity, own)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
@@ -255,16 +254,6 @@ def parameter_name(f: Callable[..., Any], arity: int) -> str:
     except (TypeError, ValueError):
         return "x"
     return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
-
-
-@contextmanager
-def _active(own: Trace) -> Generator[Trace]:
-    token = active_traces.set((*active_traces.get(), own))
-    try:
-        yield own
-    finally:
-        active_traces.reset(token)
-        own.forget()
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
