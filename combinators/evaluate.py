@@ -15,7 +15,7 @@ from combinators.errors import EvalError
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
-from combinators.primitives import bind
+from combinators.primitives import bind_varying
 from combinators.sums import branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
@@ -65,7 +65,7 @@ def evaluate(term: Term, x: Any) -> Any:
         case Const(value):
             return value
         case Primitive():
-            return bind(term, x)
+            return bind_varying(term, x)
         case Call():
             return _called(term)(x) if term.rule is None else term.rule().value(term, x)
         case Operator():

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
+from jax import lax
 
 from combinators.errors import (
     ArgumentError,
@@ -98,6 +99,29 @@ def bind(term: Primitive, x: Any) -> Any:
     operation = _TABLE[term.name]
     result = operation.bind(*operands(x), **operation.get_bind_params(dict(term.params)))
     return tuple(result) if operation.multiple_results else result
+
+
+def bind_varying(term: Primitive, x: Any) -> Any:
+    """`bind`, also inside `jax.shard_map`: where devices hold different values of one operand, they do of all.
+
+    A traced program does not say which of its values vary from device to device, and may be used where others do.
+    """
+    try:
+        return bind(term, x)
+    except ValueError:
+        xs = operands(x)
+        axes = [jax.typeof(x).manual_axis_type.varying for x in xs]
+        if term.name == "pvary":  # the values vary already
+            stated = frozenset(dict(term.params)["axes"])
+            result = _vary(xs, [stated - own for own in axes])
+            return result if _TABLE[term.name].multiple_results else result[0]
+        if len(set(axes)) <= 1:
+            raise
+        return bind(term, _vary(xs, [frozenset().union(*axes) - own for own in axes]))
+
+
+def _vary(xs: tuple[Any, ...], axes: list[frozenset[Any]]) -> tuple[Any, ...]:
+    return tuple(lax.pcast(x, tuple(more), to="varying") if more else x for x, more in zip(xs, axes, strict=True))
 
 
 def shape(term: Primitive, x: Type) -> Type:

@@ -7,7 +7,9 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from tangents import grad, value_and_grad
+import combinators as C
+from compile_ccc import ccc, function, lower
+from tangents import grad, value_and_grad, vjp
 
 jax.config.update("jax_enable_x64", True)
 mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Auto,))
@@ -65,3 +67,46 @@ with jax.set_mesh(jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))):
     for program in (jnp.sin, lambda x: jax.sharding.reshard(jnp.sin(x), ALL)):
         f = lambda x, program=program: jnp.sum(program(x) ** 2)
         assert jax.typeof(grad(f)(x)) == jax.typeof(jax.grad(f)(x))
+
+# Arrows and function values on several devices, under JAX's own derivatives
+w = jnp.linspace(0.5, 1.0, 8)
+
+
+def sines(w):
+    """sin (w x) for the four x of one device, or w for all of them."""
+    return function(lambda x: jnp.sin(w * x), C.Tensor(4))
+
+
+def whole(w):
+    """The functions of all devices in one, by their code."""
+    return jax.tree.map(lambda _: w, sines(w[:4]))
+
+
+def halved(f):
+    return jax.tree.map(lambda leaf: leaf.reshape(2, 4), f)
+
+
+ARROWS = {
+    "an arrow": (lambda w: mapped(ccc(lambda x: jnp.sin(w[:4] * x)))(v), lambda w: jnp.sin(jnp.tile(w[:4], 2) * v)),
+    "a term": (lambda w: mapped(lower(C.primitive("sin")))(w * v), lambda w: jnp.sin(w * v)),
+    "a function for all": (
+        lambda w: mapped(lambda f, x: f(x), (ALL, D))(sines(w[:4]), v),
+        lambda w: jnp.sin(jnp.tile(w[:4], 2) * v),
+    ),
+    "a function for each": (lambda w: mapped(lambda f, x: f(x), (D, D))(whole(w), v), lambda w: jnp.sin(w * v)),
+    "functions that come out": (
+        lambda w: jax.vmap(lambda f, x: f(x))(halved(mapped(sines)(w)), v.reshape(2, 4)),
+        lambda w: jnp.sin(w * v).reshape(2, 4),
+    ),
+    "pullbacks that come out": (
+        lambda w: mapped(lambda pb, x: pb(x)[0], (D, D))(mapped(lambda x: vjp(jnp.sin, x)[1])(w), v),
+        lambda w: jnp.cos(w) * v,
+    ),
+}
+
+for name, (ours, plain) in ARROWS.items():
+    value, expected = (jax.jit(f)(w) for f in (ours, plain))
+    np.testing.assert_allclose(value, expected, rtol=1e-12, err_msg=name)
+    for derivative in (jax.grad, jax.hessian, *[grad] * (name in ("an arrow", "a term"))):
+        by_w, expected = (jax.jit(derivative(lambda w, f=f: jnp.sum(f(w) ** 2)))(w) for f in (ours, plain))
+        np.testing.assert_allclose(by_w, expected, rtol=1e-10, atol=1e-12, err_msg=name)
