@@ -11,11 +11,12 @@ from tangents.comparison import compare
 from tangents.cost import assert_cheap_gradient
 from tangents.custom import custom
 from tangents.define import define
-from tangents.derivatives import Pullback, grad, value_and_grad, vjp
+from tangents.derivatives import grad, value_and_grad, vjp
 from tangents.differences import difference
 from tangents.directional import hvp, jvp
 from tangents.jacobians import hessian, jacobian
 from tangents.public import add, inner, zero
+from tangents.pullbacks import Pullback
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
 from tangents.solvers import argmin, fixed_point, odeint, root

@@ -22,7 +22,8 @@ from combinators.terms import Eval, Proj, Term, compose
 from combinators.types import Opaque, pack
 from combinators.values import Closure
 from compile_ccc.arrow import Arrow, ccc, closure_of
-from tangents.derivatives import Pullback, vjp
+from tangents.derivatives import vjp
+from tangents.pullbacks import Pullback
 
 
 def J(x: Any) -> Any:

@@ -119,7 +119,10 @@ class Rule:
         arguments = (argument,) if self.arity == 1 else argument
         wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
         stated = self._stated(release(arguments), y, g, wanted)
-        found = [_cotangent(rep, space, a, s) if w else ZERO for a, s, w in zip(arguments, stated, wanted, strict=True)]
+        found = [
+            _cotangent(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
+            for i, (a, s, w) in enumerate(zip(arguments, stated, wanted, strict=True))
+        ]
         several = Sparse((i, c) for i, c in enumerate(found) if c is not ZERO) or ZERO
         whole = found[0] if self.arity == 1 else several
         return whole if whole is ZERO else Sparse({len(outside): whole})
@@ -171,7 +174,7 @@ def _represented() -> Representation:
     return partial(rep, ENVIRONMENT)
 
 
-def _cotangent(rep: Representation, space: Space, x: Any, stated: Any) -> Cotangent:
+def _cotangent(rep: Representation, space: Space, x: Any, stated: Any, name: str) -> Cotangent:
     """The cotangent of one argument from what the user states, functions by their calls."""
     if stated is None:
         return ZERO
@@ -181,10 +184,10 @@ def _cotangent(rep: Representation, space: Space, x: Any, stated: Any) -> Cotang
     except (ValueError, TypeError):
         given = []  # of another structure: from_public says so
     if any(isinstance(g, Closure) for g in given) and not any(map(space.is_leaf, primals)):
-        return from_public(stated, x, space.is_leaf)
+        return from_public(stated, x, space.is_leaf, name)
     if given:
         stated = form.unflatten([_calls(f, g) if is_function(f) else g for f, g in zip(primals, given, strict=True)])
-    found = gather(from_public(stated, x, is_function), x, is_function)
+    found = gather(from_public(stated, x, is_function, name), x, is_function)
     called = [is_function(f) and g is not ZERO for f, g in zip(primals, found, strict=True)]
     parts = (space.of_calls(rep, f, g) if c else g for f, g, c in zip(primals, found, called, strict=True))
     return scatter(parts, x, is_function)

@@ -7,7 +7,7 @@ cotangents come out, so an equal function made anew compiles nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
 
@@ -22,13 +22,12 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.carriers import FunctionValue, active_traces
-from compile_ccc.lifting import lifted
+from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import argument_type, seal
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import dense, filled, placed, structs
 from tangents.operators import differential
-from tangents.public import from_public
+from tangents.pullbacks import Pullback, pullback_of
 from tangents.represent import rep, space_named
 from tangents.space import Space
 from tangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
@@ -39,13 +38,15 @@ def value_and_grad(
     argnums: int | tuple[int, ...] = 0,
     has_aux: bool = False,
     functions: str = "environment",
+    allow_int: bool = False,
 ) -> Callable[..., tuple[Any, Any]]:
     """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
 
     f gives a scalar of a real dtype; with `has_aux`, a pair (scalar, anything), and the value is that pair.  `argnums`
     says by which positional arguments to differentiate: an int, or a tuple, then the gradient is a tuple.  A gradient
     has the structure, shapes and dtypes of its argument, with zeros at integers; of a function argument it is a
-    `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.
+    `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.  An argument without
+    any real number is refused, unless `allow_int` is set: then its gradient is zeros of its own dtypes.
 
     Raises `NotDifferentiableError` for a discrete argument or a result that is no real scalar, and what `ccc` raises.
     (Paper 003, figures 2, 3 and 5.)
@@ -54,7 +55,7 @@ def value_and_grad(
 
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
-        asked = asked_arguments(argnums, arguments)
+        asked = asked_arguments(argnums, arguments, allow_int)
         closure = closure_of(g, arguments)
         spec = _Spec(len(arguments), asked, has_aux, functions)
         value, gradients = _value_and_gradients(spec, closure, pack(arguments))
@@ -68,12 +69,13 @@ def grad(
     argnums: int | tuple[int, ...] = 0,
     has_aux: bool = False,
     functions: str = "environment",
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """A function like f that gives its gradient, with the signature of `jax.grad`; with `has_aux`, (gradient, aux).
 
     See `value_and_grad`.
     """
-    both = value_and_grad(f, argnums, has_aux, functions)
+    both = value_and_grad(f, argnums, has_aux, functions, allow_int)
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         value, gradient = both(*arguments, **keywords)
@@ -82,8 +84,8 @@ def grad(
     return named(of_arguments, f)
 
 
-def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pullback]:
-    """(f's value at the primals, its pullback there), like `jax.vjp`.
+def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
+    """(f's value at the primals, its pullback there), like `jax.vjp`; with `has_aux`, (value, pullback, aux).
 
     The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one
     cotangent for each primal.  It is a value: pure, compiled once, applied many times; a pytree that leaves `jax.jit`.
@@ -92,59 +94,10 @@ def vjp(f: Any, *primals: Any, functions: str = "environment") -> tuple[Any, Pul
     (Paper 003, figure 2: vjp.)
     """
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
-    y, pullback = _value_and_pullback((space_named(functions), unknown), closure_of(f, primals), primals)
-    return y, pullback.lifted() if active_traces.get() else pullback
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What a pullback expects and gives: its primal result by types, the form of its cotangents, the tangent space.
-
-    Without a form, of primals with functions that were not known yet, `linear` gives the cotangents as they are.
-    """
-
-    primal: Any
-    form: Any
-    space: Space
-
-
-@jax.tree_util.register_pytree_node_class
-class Pullback:
-    """A pullback as a value: `linear`, a closure over its residuals.  Calling it gives a tuple of cotangents."""
-
-    def __init__(self, linear: Closure | FunctionValue, shape: _Shape):
-        self.linear, self._shape = linear, shape
-
-    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
-        y, is_leaf = self._shape.primal, self._shape.space.is_leaf
-        leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
-        cotangents = self.linear(tuple(leaves.values()))
-        return cotangents if self._shape.form is None else self._shape.form.unflatten(cotangents)
-
-    def lifted(self) -> Pullback:
-        """This pullback as a value of the program that is being traced, where one of several may be chosen."""
-        return Pullback(lifted(self.linear), self._shape) if isinstance(self.linear, Closure) else self
-
-    def onto(self, x: Any) -> Pullback:
-        """This pullback, whose cotangents are given in the structure of x, which has as many leaves as the primals.
-
-        Raises `UnsupportedError` if there is a function among them that was not known yet.
-        """
-        if self._shape.form is None:
-            raise UnsupportedError(
-                "cotangents cannot be given in another structure before all functions are known",
-                expected="functions whose code is known",
-                got="a function argument",
-                hint="inside a traced lambda, hand in J(f) in place of the function f, or differentiate from outside",
-            )
-        return Pullback(self.linear, replace(self._shape, form=jax.tree.structure(x)))
-
-    def tree_flatten(self) -> tuple[tuple[Closure | FunctionValue], _Shape]:
-        return (self.linear,), self._shape
-
-    @classmethod
-    def tree_unflatten(cls, shape: _Shape, children: tuple[Closure | FunctionValue]) -> Pullback:
-        return cls(*children, shape)
+    asked = (space_named(functions), has_aux, unknown)
+    y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
+    pullback = pullback.lifted() if active_traces.get() else pullback
+    return (y, pullback, aux) if has_aux else (y, pullback)
 
 
 @dataclass(frozen=True)
@@ -167,13 +120,8 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
-    if spec.has_aux and not (isinstance(result, tuple) and len(result) == 2):
-        raise ArgumentError(
-            "has_aux is set, and the result is no pair",
-            expected="(scalar, aux)",
-            got=type_of(result),
-            hint="give the scalar first, and all else as one pytree; or leave has_aux out",
-        )
+    if spec.has_aux:
+        _check_pair(result)
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
     _check_scalar(value, part)
     seed = type_of(value).dtype.type(1)
@@ -188,14 +136,21 @@ def gradient(f: Closure, x: Any) -> Any:
 
 
 @differential
-def _value_and_pullback(asked: tuple[Space, bool], f: Closure, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
-    space, as_they_are = asked
+def _value_and_pullback(
+    asked: tuple[Space, bool, bool], f: Closure, primals: tuple[Any, ...]
+) -> tuple[Any, Pullback, Any]:
+    space, has_aux, as_they_are = asked
     infer(Eval(), (f, pack(primals)))
     check_environments(primals, space)
     marked = activate(primals, space.is_leaf)
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
-    types = activate(type_of(release(y)), space.is_leaf)
+    aux = None
+    if has_aux:
+        _check_pair(release(y))
+        y, aux = y
+    primal = type_of(release(y))
+    types = activate(primal, space.is_leaf)
     _no_listed_function(types, space)
     forms: list[Any] = []
 
@@ -203,7 +158,7 @@ def _value_and_pullback(asked: tuple[Space, bool], f: Closure, primals: tuple[An
         numbered = zip(filled(ZERO, types, space.is_leaf), cotangents, strict=True)
         held = marks(y, space.is_leaf)
         g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
-        _, g_primals = split(pullback(g), environment)
+        _, g_primals = split(pullback(Sparse({0: g}) if has_aux and g is not ZERO else g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
         whole = dense(wrapped, marked, space.is_leaf)
         leaves, form = jax.tree.flatten(whole)
@@ -212,7 +167,7 @@ def _value_and_pullback(asked: tuple[Space, bool], f: Closure, primals: tuple[An
 
     domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
     closure = seal(linear, domain)
-    return release(y), Pullback(closure, _Shape(types, forms[0], space))
+    return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
 def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
@@ -222,7 +177,9 @@ def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
     )
 
 
-def asked_arguments(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) -> tuple[int, ...]:
+def asked_arguments(
+    argnums: int | tuple[int, ...], arguments: tuple[Any, ...], allow_int: bool = False
+) -> tuple[int, ...]:
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
     numbers: tuple[Any, ...] = argnums if isinstance(argnums, tuple) else (argnums,)
     if not all(isinstance(i, int) for i in numbers):
@@ -242,14 +199,24 @@ def asked_arguments(argnums: int | tuple[int, ...], arguments: tuple[Any, ...]) 
             )
         type = argument_type(arguments[i])
         leaves = jax.tree.leaves(type, is_leaf=is_function)
-        if all(not is_function(leaf) and is_discrete(leaf) for leaf in leaves):
+        if not allow_int and all(not is_function(leaf) and is_discrete(leaf) for leaf in leaves):
             raise NotDifferentiableError(
                 f"the gradient by argument {i} is asked for, and it is discrete",
                 expected="an argument with floating-point numbers or functions in it",
                 got=type,
-                hint="pass a float, such as 2.0 for 2, or name another argument by argnums",
+                hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
     return tuple(i % len(arguments) for i in numbers)
+
+
+def _check_pair(result: Any) -> None:
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise ArgumentError(
+            "has_aux is set, and the result is no pair",
+            expected="(value, aux)",
+            got=type_of(result),
+            hint="give first what is differentiated, and all else as one pytree; or leave has_aux out",
+        )
 
 
 def _check_scalar(value: Any, part: str) -> None:

@@ -25,7 +25,7 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
     Each tangent has the structure, shapes and dtypes of its primal; that of a function is a `Closure` over the tangents
-    of what it captured, and that of an integer is 0 or `float0`, whichever is at hand.  The derivative has the
+    of what it captured, and that of an integer is 0, None or `float0`, whichever is at hand.  The derivative has the
     structure, shapes and dtypes of the value, with zeros of their own dtype at discrete leaves.
 
     Raises `ArgumentError` for tangents that do not fit, `NotDifferentiableError` for a primitive without a derivative.

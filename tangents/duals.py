@@ -19,6 +19,7 @@ from jax import dtypes
 from combinators.errors import ArgumentError
 from combinators.types import Tensor, is_discrete, type_of
 from tangents.leaves import zero_leaf
+from tangents.public import component, described, misfit
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
 
@@ -75,31 +76,33 @@ def tangents_from_public(t: Any, x: Any) -> Tangents:
 
     Raises `ArgumentError` if t has not the structure of x, or a leaf of another shape or dtype.
     """
-    leaves, form = jax.tree.flatten(x)
+    leaves, form = jax.tree_util.tree_flatten_with_path(x)
     try:
         given = form.flatten_up_to(t)
     except (ValueError, TypeError):
+        path, primal, part = misfit(x, t, lambda _: False)
         raise ArgumentError(
-            "the tangents have not the structure of their primals",
-            expected=type_of(x),
-            got=jax.tree.structure(t),
+            f"{component(path)}the tangent has not the structure of its primal",
+            expected=type_of(primal),
+            got=described(part),
             hint="jvp(f, (x, y), (dx, dy)): tangents have the structure, shapes and dtypes of the arguments",
         ) from None
     numbered = enumerate(zip(leaves, given, strict=True))
-    return {i: _checked(t, x) for i, (x, t) in numbered if not is_discrete(type_of(x))}
+    real = ((i, path, x, t) for i, ((path, x), t) in numbered if not is_discrete(type_of(x)))
+    return {i: _checked(t, x, f"{component(path)}the tangent") for i, path, x, t in real}
 
 
 def _tangent(leaf: Any) -> Any:
     return leaf.tangent if isinstance(leaf, Dual) else zero_leaf(leaf)
 
 
-def _checked(t: Any, x: Any) -> Any:
+def _checked(t: Any, x: Any, name: str) -> Any:
     expected = type_of(x)
     got = None if getattr(t, "dtype", None) == dtypes.float0 else type_of(t)
     if got == expected or (isinstance(got, Tensor) and got.weak and got.shape == expected.shape):
         return jnp.asarray(t, expected.dtype)
     raise ArgumentError(
-        "a tangent has not the type of its primal",
+        f"{name} has not the type of its primal",
         expected=expected,
         got=str(got or "float0"),
         hint="tangents have the shape and dtype of their primals; those of integers may be anything, such as 0",

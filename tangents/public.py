@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from combinators.errors import ArgumentError
+from combinators.errors import ArgumentError, DiffcurryError
 from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, type_of
 from combinators.values import Closure
@@ -66,25 +66,55 @@ def _is_zero_of_unit(g: Any) -> bool:
     return not _is_calls(g) and is_discrete(type_of(g))
 
 
-def from_public(g: Any, y: Any, is_leaf: IsLeaf) -> Cotangent:
-    """The symbolic form of a cotangent that a user gives for the primal y.
+def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> Cotangent:
+    """The symbolic form of a cotangent that a user gives for the primal y; errors call it by the name.
 
     Raises `ArgumentError` if it has not the structure of y, or a leaf of another shape or dtype.
     """
-    primals, form = jax.tree.flatten(y, is_leaf=is_leaf)
+    primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=is_leaf)
     try:
         cotangents = form.flatten_up_to(g)
     except (ValueError, TypeError):
+        path, primal, part = misfit(y, g, is_leaf)
         raise ArgumentError(
-            "a cotangent has not the structure of its primal",
-            expected=type_of(release(y)),
-            got=jax.tree.structure(g),
-            hint="a pullback takes a cotangent with the structure, shapes and dtypes of the function's result",
+            f"{component(path)}{name} has not the structure of its primal",
+            expected=type_of(release(primal)),
+            got=described(part),
+            hint="a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several",
         ) from None
-    return symbolic(form.unflatten(map(_leaf, cotangents, primals)), y, is_leaf)
+    checked = [_leaf(c, x, component(path) + name) for c, (path, x) in zip(cotangents, primals, strict=True)]
+    return symbolic(form.unflatten(checked), y, is_leaf)
 
 
-def _leaf(cotangent: Any, primal: Any) -> Any:
+def misfit(x: Any, given: Any, is_leaf: IsLeaf, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
+    """The first component of x for which a part of another structure is given: its path, itself, and that part."""
+    pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
+    try:
+        parts = form.flatten_up_to(given)
+    except (ValueError, TypeError):
+        return path, x, given
+    for (key, component), part in zip(pairs, parts, strict=True):
+        try:
+            jax.tree.structure(component, is_leaf=is_leaf).flatten_up_to(part)
+        except (ValueError, TypeError):
+            return misfit(component, part, is_leaf, (*path, *key))
+    return path, x, given
+
+
+def component(path: tuple[Any, ...]) -> str:
+    """The words in front of the name of a value which say that a component of it is meant; none for all of it."""
+    return f"the component {jax.tree_util.keystr(path, simple=True, separator='.')} of " if path else ""
+
+
+def described(value: Any) -> str:
+    """What a value is, for errors: its type, or itself if it has none."""
+    try:
+        return repr(type_of(value))
+    except DiffcurryError:
+        return repr(value)
+
+
+def _leaf(cotangent: Any, primal: Any, name: str) -> Any:
     match primal:
         case Held():
             return cotangent
@@ -92,7 +122,7 @@ def _leaf(cotangent: Any, primal: Any) -> Any:
             if isinstance(cotangent, Calls):
                 return cotangent
             raise ArgumentError(
-                "the list cotangent of a function is Calls",
+                f"{name} is no Calls, the list cotangent of a function",
                 expected="Calls(...)",
                 got=repr(cotangent),
                 hint="Calls(Block(x, g)) is one call at x with the cotangent g, Calls() is zero",
@@ -102,7 +132,7 @@ def _leaf(cotangent: Any, primal: Any) -> Any:
             if got == expected or (isinstance(got, Tensor) and got.weak and got.shape == expected.shape):
                 return jnp.asarray(cotangent, expected.dtype)
             raise ArgumentError(
-                "a cotangent has not the type of its primal",
+                f"{name} has not the type of its primal",
                 expected=expected,
                 got=str(got),
                 hint="cotangents have the shape and dtype of their primals",
