@@ -42,13 +42,16 @@ def fresh(f: Any) -> Any:
     return FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
 
 
-_compiled: Any = _value_and_gradients  # JAX's annotation of a jitted function does not mention `clear_cache`
+_compiled: Any = _value_and_gradients
 
 
 def _forget() -> None:
-    """Drops our whole programs, as `fresh` does JAX's; what is known of single primitives stays, as it does there."""
+    """Drops our whole programs, as `fresh` does JAX's; what is known of single primitives stays, as it does there.
+
+    `clear_cache` would also drop what JAX knows of calls of any jitted function, for both.
+    """
     _cache.clear()
-    _compiled.clear_cache()
+    _compiled.programs.clear()
 
 
 OURS = Peer("diffcurry", tangents.value_and_grad, _forget)

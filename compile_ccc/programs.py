@@ -12,7 +12,9 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
-import jax.numpy as jnp
+from jax import lax
+
+from compile_ccc import compat
 
 type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
 
@@ -102,7 +104,7 @@ class Program:
     def jaxpr(self) -> Any:
         """The program for JAX: constants first, then inputs."""
         effects = frozenset().union(*(equation.effects for equation in self.equations if equation.effects))
-        names = self._call["jaxpr"].debug_info
+        names = compat.names(self.name, len(self.variables), len(self.outputs))
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
     @property
@@ -126,18 +128,32 @@ class Program:
 @lru_cache(maxsize=1024)
 def _parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
     """The parameters of a call with so many inputs and outputs, as JAX writes them."""
+    return {key: _resized(value, inputs, outputs) for key, value in _written_call(mesh).items()}
 
-    def call(*xs: Any) -> list[Any]:
-        return [jnp.sin(jnp.zeros(())) for _ in range(outputs)]
 
+@lru_cache(maxsize=64)
+def _written_call(mesh: Any) -> dict[str, Any]:
+    """The parameters of a call with two inputs and three outputs."""
+    call = jax.jit(lambda x, y: (lax.sin(x), lax.sin(y), lax.cos(x)))
+    real = jax.typeof(0.0)
     with jax.disable_jit(False):
-        return dict(jax.make_jaxpr(jax.jit(call))(*[0.0] * inputs).eqns[0].params)
+        return compat.program(call, [real, real]).eqns[0].params
+
+
+def _resized(value: Any, inputs: int, outputs: int) -> Any:
+    """A parameter for other numbers: of two entries, it has one for each input, and of three one for each output."""
+    sizes = {2: inputs, 3: outputs}
+    return value[:1] * sizes[len(value)] if type(value) is tuple and len(value) in sizes else value
+
+
+def literal_of(value: Any) -> Any:
+    """A scalar as JAX writes it."""
+    return _literal(value, repr(value), type(value), jax.config.jax_enable_x64)  # 0.0 is not -0.0, and 1 is not True
 
 
 @lru_cache(maxsize=4096)
-def literal(value: Any, *_: Any) -> Any:
-    """A scalar as JAX writes it; the other arguments tell apart what is equal: 0.0 and -0.0, 1 and True."""
-    return jax.make_jaxpr(lambda: value)().jaxpr.outvars[0]
+def _literal(value: Any, *_: Any) -> Any:
+    return compat.program(lambda: [value], []).outvars[0]
 
 
 @contextmanager

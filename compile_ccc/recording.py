@@ -23,7 +23,7 @@ import numpy as np
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from compile_ccc import compat
-from compile_ccc.programs import Program, collector_off, literal
+from compile_ccc.programs import Program, collector_off, literal_of
 
 _PROGRAMS_KEPT = 1024  # of one derivative function
 _OPERATIONS_KEPT = 65536
@@ -59,7 +59,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, bool | int | float | complex | np.generic):
-            return Wire(self, literal(value, repr(value), type(value), jax.config.jax_enable_x64))
+            return Wire(self, literal_of(value))
         if id(value) not in self.constants:
             self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
         return self.constants[id(value)][0]
@@ -184,6 +184,7 @@ def compiled(f: Callable[..., Any]) -> Any:
         programs.clear()
         whole.clear_cache()
 
+    call.programs = programs  # type: ignore[attr-defined]
     call.clear_cache = clear_cache  # type: ignore[attr-defined]
     return call
 
@@ -230,9 +231,16 @@ def _current() -> Recorder | None:
 
 
 def written(f: Callable[..., Any], *types: Any) -> Program:
-    """The program of f as JAX writes it."""
-    jaxpr, shape = jax.make_jaxpr(f, return_shape=True)(*types)
-    return Program.of(jaxpr.jaxpr, jax.tree.structure(shape))
+    """The program of f as JAX writes it; the types are pytrees of arrays, or of types as JAX has them."""
+    leaves, form = jax.tree.flatten(types)
+    forms: list[Any] = []
+
+    def flat(*inputs: Any) -> list[Any]:
+        results, result_form = jax.tree.flatten(f(*form.unflatten(inputs)))
+        forms.append(result_form)
+        return results
+
+    return Program.of(compat.program(flat, map(aval_of, leaves)), forms[0])
 
 
 def operation(term: Primitive, types: Iterable[Any]) -> Program:

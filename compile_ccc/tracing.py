@@ -39,6 +39,7 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
+from compile_ccc.recording import aval_of
 from compile_ccc.translate import translate
 
 
@@ -197,13 +198,13 @@ def _stage(
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
-    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    inputs = [aval_of(struct(leaf)) for leaf in jax.tree.leaves((types, dom))]
     try:
-        program = jax.make_jaxpr(flat)(*structs)
+        program = compat.program(flat, inputs)
         held = rules.held_tracers(program.jaxpr) if captured.values else []
         fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
         if fixed:
-            program = jax.make_jaxpr(lambda *leaves: flat(*leaves))(*structs)
+            program = compat.program(flat, inputs)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
     return program, cods[-1], fixed
