@@ -39,6 +39,8 @@ class Context:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
+        if 0 <= index < self._length:
+            return self._entries[index]
         if not -self._length <= index < self._length:
             raise IndexError(index)
         return self._entries[index % self._length]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import jax
 import jax.core
@@ -25,16 +25,16 @@ class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names = _names(cls)
-        if keywords or len(arguments) != len(names):
+        if keywords or len(arguments) != len(_names(cls)):
             term = super().__call__(*arguments, **keywords)
-            return cls(*(getattr(term, name) for name in names))
+            return cls(*(getattr(term, name) for name in _names(cls)))
         key = (cls, *map(key_of, arguments))
         found = _interned.get(key)
         return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
 
 
-_PLAIN = frozenset({bool, int, str, bytes, type(None)})
+_OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
+_PLAIN = frozenset({bool, int, bytes})
 
 
 @cache
@@ -49,29 +49,31 @@ def key_of(value: Any) -> Hashable:
     and unhashable objects by identity.
     """
     kind = type(value)
+    if type(kind) is Interned or kind in _OWN_KEYS:
+        return value
     if kind in _PLAIN:
         return (kind, value)
     if kind is tuple:
-        return (kind, *map(key_of, value))
-    if isinstance(kind, Interned) or kind is jax.tree_util.PyTreeDef:
-        return value
+        return (int, value) if {*map(type, value)} == {int} else (kind, *map(key_of, value))
+    if isinstance(value, np.dtype):
+        return (np.dtype, value)
     match value:
         case bool() | int() | str() | bytes() | None:
             return (type(value), value)
         case float() | complex():
             return (type(value), repr(value))
-        case jax.core.Tracer():
-            return ("tracer", id(value))
-        case np.ndarray() | np.generic() | jax.Array():
-            return _array_key(value)
-        case jex.Jaxpr():
-            return ("program", _program_key(value), tuple(map(key_of, value.consts)))
-        case FunctionType() | linear_util.WrappedFun():
-            return ("function", rules.function_key(value))
         case tuple() | list():
             return (type(value), tuple(map(key_of, value)))
         case dict():
             return (dict, tuple((key_of(k), key_of(v)) for k, v in value.items()))
+        case FunctionType() | linear_util.WrappedFun():
+            return ("function", rules.function_key(value))
+        case jex.Jaxpr():
+            return ("program", _program(value), tuple(map(key_of, value.consts)))
+        case jax.core.Tracer():
+            return ("tracer", id(value))
+        case np.ndarray() | np.generic() | jax.Array():
+            return _array_key(value)
         case _:
             return _object_key(value)
 
@@ -81,6 +83,25 @@ def _array_key(array: Any) -> Hashable:
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
     return ("array", array.shape, str(array.dtype), weak, np.asarray(array).tobytes())
+
+
+class _Program:
+    """What programs with the same equations have in common."""
+
+    __slots__ = ("__weakref__",)
+
+
+_programs: WeakValueDictionary[Hashable, _Program] = WeakValueDictionary()
+_known: WeakKeyDictionary[Any, _Program] = WeakKeyDictionary()
+
+
+def _program(program: Any) -> _Program:
+    """One object for all programs with these equations; JAX has many a program in many others."""
+    if program not in _known:
+        key = _program_key(program)
+        found = _programs.get(key)
+        _known[program] = _programs.setdefault(key, _Program()) if found is None else found
+    return _known[program]
 
 
 def _program_key(program: Any) -> Hashable:

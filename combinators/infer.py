@@ -158,7 +158,7 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
 
 def is_function(type: Type) -> bool:
     """Whether a type is that of a function: an exponential, or an abstract closure."""
-    return isinstance(type, Function | Closure)
+    return isinstance(type, (Function, Closure))
 
 
 def function_type(f: Closure) -> Function:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
 from collections.abc import Hashable
 from functools import lru_cache
@@ -23,6 +24,7 @@ import numpy as np
 
 from combinators import identity
 
+PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
 _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
@@ -54,17 +56,12 @@ class _Walk:
         self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
-        if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | np.generic):
+        if isinstance(value, PLAIN):
             return identity.key_of(value)
         if id(value) in self.numbers:
             return ("again", self.numbers[id(value)][0])
         self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
         match value:
-            case jax.core.Tracer():
-                self.tracers.append(value)
-                return Same(value)
-            case np.ndarray() | jax.Array():
-                return identity.key_of(value) if value.size < _LARGE else Same(value)
             case linear_util.WrappedFun():
                 return (linear_util.WrappedFun, self.of(value.f), self.of(value.transforms))
             case types.FunctionType():
@@ -75,10 +72,17 @@ class _Walk:
                 return (functools.partial, self.of(value.func), self.of(value.args), self.of(value.keywords))
             case tuple() | list():
                 return (type(value), tuple(map(self.of, value)))
+            case jax.core.Tracer():
+                self.tracers.append(value)
+                return Same(value)
+            case np.ndarray() | jax.Array():
+                return identity.key_of(value) if value.size < _LARGE else Same(value)
             case set() | frozenset():
                 return (type(value), frozenset(map(identity.key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
+            case jax.custom_jvp() | jax.custom_vjp() if _is_global_of_jax(value):
+                return Same(value)
             case jax.custom_jvp() | jax.custom_vjp():
                 return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
             case _:
@@ -143,3 +147,8 @@ def _loaded(code: types.CodeType) -> tuple[str, ...]:
 
 def _is_jaxs(value: Any) -> bool:
     return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")
+
+
+def _is_global_of_jax(f: Any) -> bool:
+    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
+    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f

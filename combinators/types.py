@@ -77,7 +77,7 @@ def type_of(value: Any) -> Type:
 
     Raises `ArgumentError` for a leaf that is none of these.
     """
-    if isinstance(value, jax.Array | Tensor | jax.core.ShapedArray):
+    if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return _leaf_type(value)
     return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 
@@ -114,11 +114,11 @@ class Opaque(FunctionLike):
 
 
 def _leaf_type(leaf: Any) -> Tensor | Function:
-    if isinstance(leaf, Tensor | Function):
+    if isinstance(leaf, (Tensor, Function)):
         return leaf
     if isinstance(leaf, Opaque):
         return leaf.type
-    if isinstance(leaf, jax.ShapeDtypeStruct | jax.core.ShapedArray):
+    if isinstance(leaf, (jax.ShapeDtypeStruct, jax.core.ShapedArray)):
         return _of_aval(leaf)
     try:
         return _of_aval(jax.typeof(leaf))

@@ -73,6 +73,8 @@ class _Copy:
     array: np.ndarray
 
 
+_PLAIN = (types.NoneType, bool, int, str, bytes, np.generic, Const)
+
 type _Plan = _Keep | _Slot | _Make | _Copy
 type _Read = tuple[Hashable, _Plan]
 
@@ -93,7 +95,7 @@ class _Reader:
             self.names.append(name)
             self.values.append(value)
             return ("environment", len(self.values)), _Slot(len(self.values) - 1)
-        if isinstance(value, types.NoneType | bool | int | str | bytes | np.generic | Const):
+        if isinstance(value, _PLAIN):
             return ("code", key_of(value)), _Keep(value)
         if isinstance(value, np.ndarray):
             return ("code", key_of(value)), _Copy(value)

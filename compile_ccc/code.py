@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from combinators.identity import Interned, key_of
-from combinators.rules import global_names, is_empty
+from combinators.rules import PLAIN, global_names, is_empty
 
 _LARGE = (
     4096  # elements from which on an array of NumPy counts by identity: reading it at each call would cost too much
@@ -33,7 +33,7 @@ class CodeKey:
 
     def of(self, value: Any, module: dict[str, Any] | None = None) -> Hashable:
         """The key of a value; functions are looked into if they are of the given module."""
-        if isinstance(value, types.NoneType | bool | int | float | complex | str | bytes | np.generic):
+        if isinstance(value, PLAIN):
             return key_of(value)
         if isinstance(type(value), Interned):
             return value

@@ -56,11 +56,14 @@ def has_named_axes() -> bool:
     return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
 
 
-def is_staged_otherwise(primitive: jex.Primitive, params: dict[str, Any]) -> bool:
-    """Whether JAX writes an operation down in a way of its own: programs within it may be changed by that."""
-    if primitive is jex.primitives.jit_p:
-        return False
-    return any(True for _ in jex.jaxprs_in_params(params)) or primitive.name.startswith("call_hi_primitive")
+def is_staged_otherwise(primitive: jex.Primitive) -> bool:
+    """Whether JAX writes an operation down in a way of its own."""
+    return primitive.name.startswith("call_hi_primitive")
+
+
+def holds_programs(params: dict[str, Any]) -> bool:
+    """Whether an operation with these parameters has programs in them."""
+    return any(True for _ in jex.jaxprs_in_params(params))
 
 
 _flags = attrgetter(

@@ -27,6 +27,7 @@ from compile_ccc.programs import Program, collector_off, literal_of
 
 _PROGRAMS_KEPT = 1024  # of one derivative function
 _OPERATIONS_KEPT = 65536
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 class Wire(jax.core.Tracer):
@@ -58,7 +59,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             return value
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
-        if isinstance(value, bool | int | float | complex | np.generic):
+        if isinstance(value, _NUMBERS):
             return Wire(self, literal_of(value))
         if id(value) not in self.constants:
             self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
@@ -76,7 +77,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if folded is not None:
                 return self.wire(folded)
         types = tuple([wire.aval for wire in wires])
-        if compat.has_named_axes() or compat.is_staged_otherwise(primitive, params):
+        if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
             found, effects = _result_types(primitive, params, types, self._setting)
@@ -126,14 +127,20 @@ _operations: dict[Any, Any] = {}
 
 
 def _result_types(primitive: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
-    """The types of an operation's results, and its effects, as JAX works them out once."""
+    """The types of an operation's results, and its effects, as JAX works them out; once, if it holds no programs."""
+    if compat.holds_programs(params):
+        return _worked_out(primitive, params, types)
     key = (primitive, tuple(params.items()), types, setting)
     if key not in _operations:
         if len(_operations) >= _OPERATIONS_KEPT:
             _operations.clear()
-        found, effects = primitive.abstract_eval(*types, **params)
-        _operations[key] = (found if primitive.multiple_results else [found], effects)
+        _operations[key] = _worked_out(primitive, params, types)
     return _operations[key]
+
+
+def _worked_out(primitive: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Any:
+    found, effects = primitive.abstract_eval(*types, **params)
+    return found if primitive.multiple_results else [found], effects
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Program:
@@ -245,7 +252,7 @@ def written(f: Callable[..., Any], *types: Any) -> Program:
 
 def operation(term: Primitive, types: Iterable[Any]) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
-    write = written if any(True for _ in jex.jaxprs_in_params(dict(term.params))) else record
+    write = written if compat.holds_programs(dict(term.params)) else record
     return write(lambda *arguments: bind(term, arguments), *types)
 
 

@@ -14,7 +14,8 @@ restricts Δ to what it uses, so a closure captures nothing else; so do the bran
 
 from __future__ import annotations
 
-from typing import assert_never
+from functools import lru_cache
+from typing import Any, assert_never
 
 import jax
 
@@ -69,13 +70,22 @@ def _expression(scope: Scope, e: Expression) -> Term:
 
 
 def _tuple(scope: Scope, atoms: tuple[Atom, ...]) -> Term:
-    return Prod(tuple(_atom(scope, a) for a in atoms), jax.tree.structure(atoms))
+    return Prod(tuple([_atom(scope, a) for a in atoms]), _tuple_of(len(atoms)))
+
+
+@lru_cache
+def _tuple_of(size: int) -> Any:
+    """The form of a tuple."""
+    return jax.tree.structure((0,) * size)
+
+
+_place = lru_cache(maxsize=65536)(Proj)
 
 
 def _atom(scope: Scope, a: Atom) -> Term:
     match a:
         case Var():
-            return Proj(scope[a])
+            return _place(scope[a])
         case Constant(value):
             return Const(value)
         case _:

@@ -16,8 +16,8 @@ from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from combinators.types import is_discrete, shape_struct, type_of
-from compile_ccc.programs import Program
 from compile_ccc.read import source_line
+from compile_ccc.recording import operation, written
 from tangents.rows_page import REFUSED
 
 _RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
@@ -76,10 +76,8 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
         return trees[0].unflatten(residuals)(g)
 
     try:
-        forward_program = jax.make_jaxpr(forward)(*types)
+        forward_program = written(forward, *types)
         inputs = [*trees[2], *(t for t in trees[1] if not is_discrete(t))]
-        backward_program = jax.make_jaxpr(backward)(*map(shape_struct, inputs))
-        return Program.of(forward_program.jaxpr), Program.of(backward_program.jaxpr)
+        return forward_program, written(backward, *map(shape_struct, inputs))
     except (ValueError, TypeError, NotImplementedError) as error:
-        program = jax.make_jaxpr(lambda *arguments: jax.tree.leaves(bind(term, arguments)))(*types)
-        return Program.of(program.jaxpr), Refused(str(error).strip().splitlines()[0])
+        return operation(term, types), Refused(str(error).strip().splitlines()[0])

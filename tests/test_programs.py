@@ -1,0 +1,80 @@
+"""Programs that we have JAX write, against `jax.make_jaxpr`: the same equations, constants and parameters of calls."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from combinators.identity import key_of
+from combinators.rules import function_key
+from compile_ccc import compat
+from compile_ccc.programs import Program, literal_of
+
+v, met = jnp.array([0.5, -1.0, 2.0]), jnp.array([1.0, 2.0, 4.0])
+
+FUNCTIONS = {
+    "an operation": lambda x: [jnp.sin(x)],
+    "what it met": lambda x: [x * met, 2.0, x],
+    "a jitted function": lambda x: [jax.jit(lambda y: y * y)(x)],
+    "a rule": lambda x: [jax.nn.relu(x), x],
+    "a loop": lambda x: list(lax.scan(lambda s, row: (s * row, s), 1.0, x)),
+    "nothing": lambda x: [],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_program_is_that_of_make_jaxpr(name):
+    ours, jaxs = compat.program(FUNCTIONS[name], [jax.typeof(v)]), jax.make_jaxpr(FUNCTIONS[name])(v)
+    assert str(ours) == str(jaxs)
+    assert [c is d for c, d in zip(ours.consts, jaxs.consts, strict=True)] == [True] * len(jaxs.consts)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 5])
+@pytest.mark.parametrize("inputs", [0, 1, 2, 3, 7])
+def test_a_call_has_the_parameters_that_jax_gives_it(inputs, outputs):
+    def f(*xs):
+        return [lax.sin(x) for x in (*xs, *[1.0] * outputs)][:outputs]
+
+    written = jax.make_jaxpr(jax.jit(f))(*[0.5] * inputs).eqns[0]
+    program = Program.of(written.params["jaxpr"], jax.tree.structure([0] * outputs))
+    called = jax.make_jaxpr(program)(*[0.5] * inputs).eqns[0]
+    assert called.primitive is written.primitive
+    assert {**called.params, "jaxpr": None, "name": None} == {**written.params, "jaxpr": None, "name": None}
+    assert str(called.params["jaxpr"]) == str(written.params["jaxpr"])
+
+
+def test_scalars_that_are_equal_and_not_the_same_are_two_literals():
+    values = [0.0, -0.0, 0, False, np.float32(0.0), np.int32(0)]
+    literals = [literal_of(value) for value in values]
+    assert len({id(x) for x in literals}) == len(values)
+    assert [(x.aval.dtype, x.aval.weak_type) for x in literals] == [
+        (jax.typeof(value).dtype, jax.typeof(value).weak_type) for value in values
+    ]
+    assert [np.signbit(x.val) for x in literals[:2]] == [False, True]
+    assert literal_of(0.0) is literals[0]
+
+
+def test_programs_are_one_by_their_equations():
+    def key(f):
+        return key_of(jax.make_jaxpr(f)(v))
+
+    assert key(lambda x: jnp.sin(x) * x) == key(lambda y: jnp.sin(y) * y)
+    assert key(lambda x: jnp.sin(x) * x) != key(lambda x: x * jnp.sin(x))
+    assert key(lambda x: jnp.where(x > 0.0, x, 0.0)) != key(lambda x: jnp.where(x > 0.0, x, -0.0))
+    same, other = met + 0.0, met + 1.0
+    assert key(lambda x: x * met) == key(lambda x: x * same)
+    assert key(lambda x: x * met) != key(lambda x: x * other)
+    assert key_of(((1, 0), (1,))) != key_of(((True, False), (1,))) != key_of(((1.0, 0.0), (1,)))
+
+
+def test_a_rule_of_jax_is_one_and_a_rule_made_anew_is_known_by_what_it_captures():
+    def rule(slope):
+        f = jax.custom_jvp(lambda x: x)
+        f.defjvp(lambda primals, tangents: (primals[0], slope * tangents[0]))
+        return f
+
+    assert function_key(rule(2.0).jvp) == function_key(rule(2.0).jvp)
+    assert function_key(rule(2.0).jvp) != function_key(rule(3.0).jvp)
+    assert function_key(jax.nn.relu.jvp) == function_key(jax.nn.relu.jvp)
+    assert function_key(jax.nn.relu.jvp) != function_key(jax.nn.relu6.jvp)
