@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
 from jax import lax
 
@@ -21,8 +22,9 @@ from combinators.errors import (
     FunctionArithmeticError,
     UnknownPrimitiveError,
 )
+from combinators.staging import program
 from combinators.terms import Primitive
-from combinators.types import Tensor, Type, shape_struct, type_of
+from combinators.types import Tensor, Type, type_of
 
 _TABLE: dict[str, jex.Primitive] = {
     operation.name: operation for operation in vars(jex.primitives).values() if isinstance(operation, jex.Primitive)
@@ -147,8 +149,9 @@ def shape(term: Primitive, x: Type) -> Type:
 
 @lru_cache(maxsize=65536)
 def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -> Type:
-    structs = [shape_struct(Tensor(t.shape, t.dtype, weak)) for t, weak in types]
-    return type_of(jax.eval_shape(lambda *arrays: bind(term, arrays), *structs))
+    avals = [jax.core.ShapedArray(t.shape, t.dtype, weak_type=weak) for t, weak in types]
+    found = type_of(tuple(program(lambda *arrays: jax.tree.leaves(bind(term, arrays)), avals).out_avals))
+    return found if _TABLE[term.name].multiple_results else found[0]
 
 
 def _refusal(term: Primitive, operand: Type, index: int) -> DiffcurryError:

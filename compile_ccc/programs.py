@@ -14,7 +14,7 @@ import jax.core
 import jax.extend.core as jex
 from jax import lax
 
-from compile_ccc import compat
+from combinators import staging
 
 type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
 
@@ -104,7 +104,7 @@ class Program:
     def jaxpr(self) -> Any:
         """The program for JAX: constants first, then inputs."""
         effects = frozenset().union(*(equation.effects for equation in self.equations if equation.effects))
-        names = compat.names(self.name, len(self.variables), len(self.outputs))
+        names = staging.names(self.name, len(self.variables), len(self.outputs))
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
     @property
@@ -137,7 +137,7 @@ def _written_call(mesh: Any) -> dict[str, Any]:
     call = jax.jit(lambda x, y: (lax.sin(x), lax.sin(y), lax.cos(x)))
     real = jax.typeof(0.0)
     with jax.disable_jit(False):
-        return compat.program(call, [real, real]).eqns[0].params
+        return staging.program(call, [real, real]).eqns[0].params
 
 
 def _resized(value: Any, inputs: int, outputs: int) -> Any:
@@ -153,7 +153,7 @@ def literal_of(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _literal(value: Any, *_: Any) -> Any:
-    return compat.program(lambda: [value], []).outvars[0]
+    return staging.program(lambda: [value], []).outvars[0]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from combinators import staging
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from compile_ccc import compat
@@ -247,7 +248,7 @@ def written(f: Callable[..., Any], *types: Any) -> Program:
         forms.append(result_form)
         return results
 
-    return Program.of(compat.program(flat, map(aval_of, leaves)), forms[0])
+    return Program.of(staging.program(flat, map(aval_of, leaves)), forms[0])
 
 
 def operation(term: Primitive, types: Iterable[Any]) -> Program:

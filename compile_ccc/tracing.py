@@ -17,7 +17,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import rules
+from combinators import rules, staging
 from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
@@ -39,7 +39,6 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, leaked, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
-from compile_ccc.recording import aval_of
 from compile_ccc.translate import translate
 
 
@@ -198,13 +197,13 @@ def _stage(
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
-    inputs = [aval_of(struct(leaf)) for leaf in jax.tree.leaves((types, dom))]
+    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
     try:
-        program = compat.program(flat, inputs)
+        program = staging.program(flat, structs)
         held = rules.held_tracers(program.jaxpr) if captured.values else []
         fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
         if fixed:
-            program = compat.program(flat, inputs)
+            program = staging.program(flat, structs)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
     return program, cods[-1], fixed

@@ -36,7 +36,7 @@ def differential(f: Callable[..., Any]) -> Any:
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         return direct(static, *arguments)
 
-    call.clear_cache = direct.clear_cache  # type: ignore[attr-defined]
+    call.clear_cache, call.programs = direct.clear_cache, direct.programs  # type: ignore[attr-defined]
     return call
 
 

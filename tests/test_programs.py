@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from combinators import staging
 from combinators.identity import key_of
 from combinators.rules import function_key
-from compile_ccc import compat
 from compile_ccc.programs import Program, literal_of
 
 v, met = jnp.array([0.5, -1.0, 2.0]), jnp.array([1.0, 2.0, 4.0])
@@ -25,7 +25,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_program_is_that_of_make_jaxpr(name):
-    ours, jaxs = compat.program(FUNCTIONS[name], [jax.typeof(v)]), jax.make_jaxpr(FUNCTIONS[name])(v)
+    ours, jaxs = staging.program(FUNCTIONS[name], [jax.typeof(v)]), jax.make_jaxpr(FUNCTIONS[name])(v)
     assert str(ours) == str(jaxs)
     assert [c is d for c, d in zip(ours.consts, jaxs.consts, strict=True)] == [True] * len(jaxs.consts)
 
