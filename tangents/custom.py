@@ -35,6 +35,7 @@ from tangents.listing import is_function
 from tangents.public import from_public
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, release, remark
+from tangents.transposes import transposed
 
 
 def custom(
@@ -164,8 +165,9 @@ def pushed(call: Call, x: Context) -> Any:
         whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
         return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole), marked, leaf)
 
-    (t,) = jax.linear_transpose(pull, structs(activate(y, leaf), leaf))(given)
-    return dual(y, t)
+    like = structs(activate(y, leaf), leaf)
+    t = transposed(lambda *g: tuple(pull(dict(zip(like, g, strict=True))).values()), list(like.values()))
+    return dual(y, dict(zip(like, t(*given.values()), strict=True)))
 
 
 def _represented() -> Representation:

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
+import numpy as np
 
 from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind, operands
@@ -27,9 +28,9 @@ from compile_ccc.recording import aval_of, operation, record, run, written
 from tangents.duals import Dual, dual
 from tangents.rows import ROWS, Row, Rule, push_of, row_for
 from tangents.sparse import ZERO
+from tangents.transposes import transposed
 
 _HINTS = {  # by words of JAX's reason
-    "custom_vjp": "use reverse mode: grad, vjp or jacobian(f, mode='reverse'); or give it a rule by jax.custom_jvp",
     "callback": "wrap it in a jax.custom_jvp, or hold what it is given by lax.stop_gradient",
     "": "give it a derivative: jax.custom_jvp around the operation",
 }
@@ -85,23 +86,35 @@ def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], type
 
 
 def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], n: int, types: Any) -> Program:
-    """The program of a primitive and its tangents by JAX's rule for it, `jax.jvp` of the single operation."""
+    """The program of a primitive and its tangents by JAX's rule for it, `jax.jvp` of the single operation.
+
+    Of a rule that states a pullback only, it is the transpose of `jax.vjp` of the operation.
+    """
+
+    def of_active(values: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        full = list(values[:n])
+        for i, value in zip(active, given, strict=True):
+            full[i] = value
+        return list(operands(bind(term, tuple(full))))
 
     def both(*values: Any) -> list[Any]:
-        def of_active(*given: Any) -> list[Any]:
-            full = list(values[:n])
-            for i, value in zip(active, given, strict=True):
-                full[i] = value
-            return list(operands(bind(term, tuple(full))))
-
-        y, t = jax.jvp(of_active, [values[i] for i in active], list(values[n:]))
+        y, t = jax.jvp(lambda *given: of_active(values, given), [values[i] for i in active], list(values[n:]))
         return [*y, *(t[i] for i in real)]
+
+    def by_transpose(*values: Any) -> list[Any]:
+        """Of what states its pullback only: jax.custom_vjp, in whatever programs within the operation."""
+        y, pull = jax.vjp(lambda *given: of_active(values, given), *(values[i] for i in active))
+
+        def linear(*g: Any) -> Any:
+            given = dict(zip(real, g, strict=True))
+            zero = lambda i: np.zeros(y[i].shape, jax.dtypes.float0 if i not in real else y[i].dtype)
+            return pull([given[i] if i in given else zero(i) for i in range(len(y))])
+
+        return [*y, *transposed(linear, [y[i] for i in real])(*values[n:])]
 
     try:
         program = written(both, *types)
-        if _meets(program.jaxpr, "custom_lin"):
-            raise TypeError("a custom_vjp function states its pullback only")
-        return program
+        return written(by_transpose, *types) if _meets(program.jaxpr, "custom_lin") else program
     except (ValueError, TypeError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
         raise NotDifferentiableError(

@@ -7,7 +7,7 @@ import pytest
 
 import combinators as C
 from compile_ccc import ccc, function
-from tangents import argmin, fixed_point, grad, jvp, odeint, root, value_and_grad
+from tangents import argmin, fixed_point, grad, hessian, hvp, jacobian, jvp, odeint, root, value_and_grad
 
 pytestmark = pytest.mark.usefixtures("x64")
 both = pytest.mark.parametrize("functions", ["environment", "list"])
@@ -165,3 +165,48 @@ def test_over_no_time_nothing_moves():
     assert odeint(lambda y, t: -y, 2.0, 1.0, 1.0) == 2.0
     assert grad(lambda k: odeint(lambda y, t: -k * y, 1.0, 1.0, 1.0))(2.0) == 0.0
     assert grad(lambda y: odeint(lambda y, t: -y, y, 1.0, 1.0))(2.0) == 1.0
+
+
+CUBIC = lambda y: root(lambda x: x**3 + x - y, 0.5)  # x(2) = 1, x' = 1 / (3 x² + 1), x'' = -6 x x'³
+SECOND = {
+    "hessian": lambda f: hessian(f)(2.0),
+    "hvp": lambda f: hvp(f, (2.0,), (1.0,)),
+    "grad of grad": lambda f: grad(grad(f))(2.0),
+    "jacobian of grad": lambda f: jacobian(grad(f))(2.0),
+    "jvp of jvp": lambda f: jvp(lambda y: jvp(f, (y,), (1.0,))[1], (2.0,), (1.0,))[1],
+    "grad of jvp": lambda f: grad(lambda y: jvp(f, (y,), (1.0,))[1])(2.0),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_of_a_root_in_every_nesting(name):
+    assert float(SECOND[name](CUBIC)) == pytest.approx(-6 / 64, rel=1e-12)
+
+
+def test_a_third_derivative_of_a_root():
+    """x''' = -6 x'⁴ + 108 x² x'⁵ at x = 1, x' = 1/4"""
+    assert float(grad(hessian(CUBIC))(2.0)) == pytest.approx(-6 / 4**4 + 108 / 4**5, rel=1e-12)
+
+
+def test_hessians_of_other_solvers():
+    """cos(a x) = x, by differences of its first derivative; y(1) = exp(-k), by an adjoint equation."""
+    f = lambda a: fixed_point(lambda x: jnp.cos(a * x), 0.5)
+    at = lambda a: float(f(a))
+    slope = lambda a: -at(a) * np.sin(a * at(a)) / (1 + a * np.sin(a * at(a)))
+    assert float(grad(f)(0.8)) == pytest.approx(slope(0.8), rel=1e-9)
+    h = 1e-4
+    assert float(hessian(f)(0.8)) == pytest.approx((slope(0.8 + h) - slope(0.8 - h)) / (2 * h), rel=1e-6)
+    decay = lambda k: odeint(lambda y, t: -k * y, 1.0, 0.0, 1.0)
+    assert float(hessian(decay)(0.5)) == pytest.approx(np.exp(-0.5), rel=1e-8)
+    assert float(jvp(decay, (0.5,), (1.0,))[1]) == pytest.approx(-np.exp(-0.5), rel=1e-8)
+
+
+def test_the_author_of_a_custom_vjp_gets_forward_mode():
+    @jax.custom_vjp
+    def square(x):
+        return x * x
+
+    square.defvjp(lambda x: (x * x, x), lambda x, g: (3.0 * x * g,))  # three, so that it is seen which rule is used
+    f = lambda x: square(jnp.sin(x))
+    assert float(jvp(f, (0.3,), (2.0,))[1]) == pytest.approx(2.0 * 3.0 * np.sin(0.3) * np.cos(0.3), rel=1e-6)
+    assert float(hessian(f)(0.3)) == pytest.approx(3.0 * np.cos(0.6), rel=1e-6)
