@@ -36,16 +36,17 @@ def function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
-def held_tracers(program: Any) -> list[Any]:
-    """The tracers that functions in a program of JAX capture."""
-    walk, programs = _Walk(), [program]
+def held_tracers(program: Any) -> list[tuple[Any, Any]]:
+    """The tracers that functions in a program of JAX capture, each with the equation that holds the function."""
+    walk, programs, found = _Walk(), [program], list[tuple[Any, Any]]()
     while programs:
         for eqn in programs.pop().eqns:
             programs.extend(jex.jaxprs_in_params(eqn.params))
             for f in eqn.params.values():
                 if isinstance(f, types.FunctionType | linear_util.WrappedFun):
                     walk.of(f)
-    return walk.tracers
+            found += [(tracer, eqn) for tracer in walk.tracers[len(found) :]]
+    return found
 
 
 class _Walk:

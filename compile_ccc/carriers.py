@@ -31,9 +31,13 @@ _in_trace = jax.make_user_context(default_value=False)
 
 
 class Trace:
-    """One run of a lambda under tracing; it remembers which function each of its carriers stands for."""
+    """One run of a lambda under tracing; it remembers which function each of its carriers stands for.
 
-    def __init__(self) -> None:
+    `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known.
+    """
+
+    def __init__(self, closed: bool = False) -> None:
+        self.closed = closed
         self._functions: dict[int, FunctionValue] = {}
 
     def note(self, f: FunctionValue) -> None:
@@ -52,9 +56,9 @@ class Trace:
 
 
 @contextmanager
-def active() -> Generator[Trace]:
+def active(closed: bool = False) -> Generator[Trace]:
     """A new trace, which is the innermost one inside of the `with`."""
-    own = Trace()
+    own = Trace(closed)
     token = active_traces.set((*active_traces.get(), own))
     try:
         with _in_trace(True):
@@ -62,6 +66,11 @@ def active() -> Generator[Trace]:
     finally:
         active_traces.reset(token)
         own.forget()
+
+
+def in_lambda() -> bool:
+    """Whether a lambda of a user's is being traced."""
+    return bool(traces := active_traces.get()) and not traces[-1].closed
 
 
 def is_carrier(aval: Any) -> bool:

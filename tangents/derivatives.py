@@ -22,7 +22,7 @@ from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
-from compile_ccc.carriers import active_traces
+from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing import argument_type, seal
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import dense, filled, placed, structs
@@ -96,7 +96,7 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
-    pullback = pullback.lifted() if active_traces.get() else pullback
+    pullback = pullback.lifted() if in_lambda() else pullback
     return (y, pullback, aux) if has_aux else (y, pullback)
 
 

@@ -17,6 +17,7 @@ from combinators.evaluate import evaluate
 from combinators.operators import opened
 from combinators.terms import Operator
 from combinators.types import type_of
+from compile_ccc.carriers import active, in_lambda
 from compile_ccc.operators import Instance
 from compile_ccc.recording import compiled
 from compile_ccc.tracing import deferred
@@ -34,7 +35,10 @@ def differential(f: Callable[..., Any]) -> Any:
     def call(static: Any, *arguments: Any) -> Any:
         if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
-        return direct(static, *arguments)
+        if not in_lambda():
+            return direct(static, *arguments)
+        with active(closed=True):
+            return direct(static, *arguments)
 
     call.clear_cache, call.programs = direct.clear_cache, direct.programs  # type: ignore[attr-defined]
     return call

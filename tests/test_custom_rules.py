@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compile_ccc import trace
+import combinators as C
+from compile_ccc import ccc, trace
 from tangents import grad
 
 v = np.array([0.5, -1.0, 2.0])
@@ -219,3 +220,31 @@ def test_a_rule_that_is_made_inside_holds_a_traced_value():
     f = lambda t: grad(lambda x: rule_of(lambda g: g * t)(x) * x)(1.0)
     np.testing.assert_allclose(jax.jit(f)(3.0), 4.0)
     np.testing.assert_allclose(jax.vmap(f)(jnp.arange(3.0)), [1.0, 2.0, 3.0])
+
+
+def captures_an_argument(x, y):
+    @jax.custom_vjp
+    def square(u):
+        return u * u
+
+    square.defvjp(lambda u: (u * u, u), lambda u, g: (2.0 * u * y * g,))
+    return square(x)  # LINE
+
+
+def captures_an_intermediate_result(x, y):
+    z = jnp.sin(y)
+
+    @jax.custom_jvp
+    def square(u):
+        return u * u
+
+    square.defjvp(lambda p, t: (p[0] ** 2, z * t[0]))
+    return square(x)  # LINE
+
+
+@pytest.mark.parametrize("f", [captures_an_argument, captures_an_intermediate_result])
+def test_a_rule_that_captures_a_traced_value_is_refused(f):
+    for run in (lambda: grad(f)(0.5, 0.7), lambda: ccc(f)(0.5, 0.7)):
+        with pytest.raises(C.errors.UnsupportedError, match="a rule of a derivative captured") as caught:
+            run()
+        assert "# LINE" in caught.value.line and "custom(f, pullback)" in caught.value.hint

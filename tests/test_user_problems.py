@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from diffcurry import C, Calls, ccc, function, grad, hessian, jvp, value_and_grad
+from diffcurry import C, Calls, ccc, function, grad, hessian, jvp, trace, value_and_grad, vjp
 
 R = C.Tensor()
 
@@ -74,6 +74,17 @@ def test_a4_the_gradient_through_five_closures(functions):
     assert len(traces) == 1
 
 
+@pytest.mark.parametrize("compiled", [ccc, lambda f: jax.jit(ccc(f))], ids=["ccc", "jit of ccc"])
+def test_a6_one_of_two_pullbacks_is_chosen(compiled):
+    @compiled
+    def g(x, use_sin):
+        pb = lax.cond(use_sin, lambda: vjp(jnp.sin, x)[1], lambda: vjp(jnp.cos, x)[1])
+        return pb(1.0)[0]
+
+    close(value_and_grad(g)(0.8, True), (cos(0.8), -sin(0.8)))
+    close(value_and_grad(g)(0.8, False), (-sin(0.8), -cos(0.8)))
+
+
 def test_a9_the_gradient_with_respect_to_a_function():
     w, b = 1.5, -0.5
     f = function(lambda x: w * x + b, R)
@@ -107,6 +118,31 @@ def test_a11_a_record_of_functions_is_an_argument_of_compiled_code(functions):
 
 
 # Branches
+
+
+def test_e1_branches_with_results_of_different_types(functions):
+    """A loss with an auxiliary value, or nothing: the branches give alternatives of a sum, one of which is ()."""
+    some = ccc(lambda x: (x**2, {"aux": jnp.sin(x)})) >> C.inl
+    loss = ccc(lambda r: r[0] + 3 * r[1]["aux"])
+    x, late = C.proj(0), C.proj(1) >> C.tag(2)
+    branches = C.case(C.prod() >> C.inr, C.proj(0) >> trace(some, R).term)
+    r = C.prod(x, late) >> branches
+    f = ccc(lambda x, counter: (x, counter >= 10)) >> r >> C.case(trace(loss, (R, {"aux": R})).term, C.const(7.0))
+    close(value_and_grad(f, functions=functions)(2.0, 12), (4 + 3 * sin(2), 4 + 3 * cos(2)))
+    close(value_and_grad(f, functions=functions)(2.0, 5), (7.0, 0.0))
+
+
+@pytest.mark.parametrize("compiled", [lambda f: f, ccc, jax.jit], ids=["plain", "ccc", "jit"])
+def test_e4_one_of_several_functions_by_an_index(compiled, functions):
+    @ccc
+    def f(a, x, i):
+        fs = [function(lambda x, k=k: a[k] * jnp.sin(a[k] * x), R) for k in range(3)]
+        return lax.switch(i, [lambda f=f: f for f in fs])(x)
+
+    a = jnp.array([1.0, 2.0, 3.0])
+    result = compiled(lambda a, x, i: value_and_grad(f, (0, 1), functions=functions)(a, x, i))(a, 0.7, 1)
+    slope = np.array([0.0, sin(1.4) + 1.4 * cos(1.4), 0.0])  # zero for the functions that were not chosen
+    close(result, (2 * sin(1.4), (slope, 4 * cos(1.4))))
 
 
 def test_e2_no_nan_comes_from_the_branch_that_is_not_taken(functions):
