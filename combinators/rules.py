@@ -28,6 +28,8 @@ PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
 _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
+_FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
+_PROGRAMS = (jex.Jaxpr, tuple, list)
 _MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
@@ -36,17 +38,20 @@ def function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
-def held_tracers(program: Any) -> list[tuple[Any, Any]]:
-    """The tracers that functions in a program of JAX capture, each with the equation that holds the function."""
-    walk, programs, found = _Walk(), [program], list[tuple[Any, Any]]()
+def held_tracers(program: Any) -> list[Any]:
+    """The tracers that functions in a program of JAX capture."""
+    walk, programs, seen = _Walk(), [program], {id(program)}
     while programs:
         for eqn in programs.pop().eqns:
-            programs.extend(jex.jaxprs_in_params(eqn.params))
-            for f in eqn.params.values():
-                if isinstance(f, types.FunctionType | linear_util.WrappedFun):
-                    walk.of(f)
-            found += [(tracer, eqn) for tracer in walk.tracers[len(found) :]]
-    return found
+            for value in eqn.params.values():
+                if isinstance(value, _FUNCTIONS):
+                    walk.of(value)
+                elif isinstance(value, _PROGRAMS):
+                    inner = value if isinstance(value, tuple | list) else (value,)
+                    new = [p for p in inner if isinstance(p, jex.Jaxpr) and id(p) not in seen]
+                    seen.update(map(id, new))
+                    programs += new
+    return walk.tracers
 
 
 class _Walk:

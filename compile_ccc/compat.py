@@ -30,6 +30,13 @@ def inlined(eqn: Any) -> Any:
     return eqn.params["jaxpr"] if name == "jit" else eqn.params["call_jaxpr"] if name == "closed_call" else None
 
 
+def says_no_rule(error: Exception) -> bool:
+    """Whether JAX says by this error that it has no derivative of an operation."""
+    return (
+        isinstance(error, ValueError | TypeError | NotImplementedError) or type(error).__name__ == "CustomVJPException"
+    )
+
+
 def has_named_axes() -> bool:
     """Whether operations may refer to axes by name, as under `jax.vmap(f, axis_name="i")`."""
     return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]

@@ -25,7 +25,6 @@ from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
-    UnsupportedError,
     UntypedFunctionError,
     user_line,
 )
@@ -203,28 +202,13 @@ def _stage(
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
     try:
         program = staging.program(flat, structs)
-        held = rules.held_tracers(program.jaxpr)
-        fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t, _ in held))
+        held = rules.held_tracers(program.jaxpr) if captured.values else []
+        fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
         if fixed:
             program = staging.program(flat, structs)
-            held = rules.held_tracers(program.jaxpr)
-        if len(active_traces.get()) == 1:
-            _check_rules([eqn for t, eqn in held if not any(t is v for v in captured.values)])
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
     return program, cods[-1], fixed
-
-
-def _check_rules(holding: list[Any]) -> None:
-    """Raises for the equations of functions of JAX whose rules hold values of a trace that ends."""
-    if holding:
-        raise UnsupportedError(
-            "a rule of a derivative captured a value of the program that is being traced",
-            expected="a rule of jax.custom_vjp or jax.custom_jvp that uses its arguments and residuals alone",
-            got=f"a rule that holds an argument, or an intermediate result, in {holding[0].primitive.name}",
-            line=user_line(compat.frames(holding[0].source_info)),
-            hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
-        )
 
 
 _NEEDS_VALUE = (

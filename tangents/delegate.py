@@ -16,12 +16,14 @@ from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from combinators.types import is_discrete, shape_struct, type_of
+from compile_ccc import compat
 from compile_ccc.read import source_line
 from compile_ccc.recording import operation, written
 from tangents.rows_page import REFUSED
 
 _RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
 _HINTS = {  # by words of JAX's reason
+    "closed-over": "make what the function captures an argument of it; or state the pullback by custom(f, pullback)",
     "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives",
     "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by "
     "lax.stop_gradient",
@@ -79,5 +81,7 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
         forward_program = written(forward, *types)
         inputs = [*trees[2], *(t for t in trees[1] if not is_discrete(t))]
         return forward_program, written(backward, *map(shape_struct, inputs))
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except Exception as error:
+        if not compat.says_no_rule(error):
+            raise
         return operation(term, types), Refused(str(error).strip().splitlines()[0])

@@ -7,6 +7,7 @@ every reading that terms have.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -35,10 +36,16 @@ def differential(f: Callable[..., Any]) -> Any:
     def call(static: Any, *arguments: Any) -> Any:
         if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
-        if not in_lambda():
-            return direct(static, *arguments)
-        with active(closed=True):
-            return direct(static, *arguments)
+        try:
+            with active(closed=True) if in_lambda() else nullcontext():
+                return direct(static, *arguments)
+        except jax.errors.UnexpectedTracerError as error:
+            raise UnsupportedError(
+                "a rule of a derivative captured a value of a program that was being traced",
+                expected="a rule of jax.custom_vjp or jax.custom_jvp that uses its arguments and residuals alone",
+                got=" ".join(str(error).split("\n")[4:5]),
+                hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
+            ) from error
 
     call.clear_cache, call.programs = direct.clear_cache, direct.programs  # type: ignore[attr-defined]
     return call
