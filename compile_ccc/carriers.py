@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from combinators.calls import conform
-from combinators.errors import LeakedFunctionError, NotDifferentiableError
+from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
 CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
@@ -103,11 +103,19 @@ class FunctionValue(Opaque):
     __hash__ = Opaque.__hash__
 
 
-jax.tree_util.register_pytree_node(
-    FunctionValue,
-    lambda f: ((f.carrier,), (f.type, f.trace)),
-    lambda aux, leaves: FunctionValue(*leaves, aux[0], _current(aux[1])),
-)
+def _of_leaf(aux: tuple[Function, Trace], leaves: Any) -> FunctionValue:
+    (carrier,), (type, trace) = leaves, aux
+    if isinstance(carrier, jax.Array) and not is_carrier(carrier):
+        raise FunctionArithmeticError(
+            "an array is put in the place of a function",
+            expected=f"a function of type {type}",
+            got=f"an array, {jax.typeof(carrier)}",
+            hint="in a traced program what a function captured cannot be mapped over: hand it in as an argument",
+        )
+    return FunctionValue(carrier, type, _current(trace))
+
+
+jax.tree_util.register_pytree_node(FunctionValue, lambda f: ((f.carrier,), (f.type, f.trace)), _of_leaf)
 
 
 def _current(trace: Trace) -> Trace:

@@ -154,3 +154,24 @@ def test_a_vmap_over_functions_of_one_code():
     expected = jax.vmap(jax.grad(lambda w, y: jax.grad(wave(w))(y), (0, 1)))(ws, ys)
     np.testing.assert_allclose(found[0].environment[0], expected[0], rtol=1e-12)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+
+
+def test_the_loss_of_a_physics_informed_network():
+    """u'' + u = 0 with u(0) = 1, at points; u is a function value, and what is trained is what it captured."""
+    rng = np.random.default_rng(0)
+    parameters = {"W": rng.normal(size=8), "b": rng.normal(size=8), "v": rng.normal(size=8)}
+    network = lambda p: lambda t: p["v"] @ jnp.tanh(p["W"] * t + p["b"])
+    ts = jnp.linspace(0.0, 1.0, 5)
+
+    def loss(d, u):
+        residual = jax.vmap(lambda t: d.hessian(u)(t) + u(t))(ts)
+        return jnp.mean(residual**2) + (u(0.0) - 1.0) ** 2
+
+    u = function(network(parameters), C.Tensor())
+    value, of_u = T.value_and_grad(lambda u: loss(T, u))(u)
+    expected, gradient = jax.value_and_grad(lambda p: loss(JAX, network(p)))(parameters)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    found = T.grad(lambda p: ccc(lambda u: loss(T, u))(function(network(p), C.Tensor())))(parameters)
+    jax.tree.map(lambda g, h: np.testing.assert_allclose(g, h, rtol=1e-10), found, gradient)
+    leaves = sorted(float(jnp.sum(leaf)) for leaf in jax.tree.leaves(of_u))
+    np.testing.assert_allclose(leaves, sorted(float(jnp.sum(leaf)) for leaf in gradient.values()), rtol=1e-10)

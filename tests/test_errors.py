@@ -228,6 +228,9 @@ PROGRAMS = {
     "JAX's derivative of one": (
         lambda: ccc(lambda f, x: jax.grad(lambda y: f(y))(x))(double, one), E.NotDifferentiableError, "tangents.grad"
     ),
+    "an array in the place of a function": (
+        lambda: ccc(lambda f, x: jax.tree.map(lambda leaf: x, f))(double, one), E.FunctionArithmeticError, "float32[]"
+    ),
     "a function that grows in a loop": (
         lambda: ccc(lambda f, x: lax.fori_loop(0, 3, lambda _, s: function(lambda y: s(s(y)), F32), f)(x))(double, one),
         E.LoopError, "▶ fold ◀",
