@@ -33,14 +33,16 @@ _in_trace = jax.make_user_context(default_value=False)
 class Trace:
     """One run of a lambda under tracing; it remembers which function each of its carriers stands for.
 
-    `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known.
+    `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known, and
+    `has_functions` that functions have come up in it.
     """
 
     def __init__(self, closed: bool = False) -> None:
-        self.closed = closed
+        self.closed, self.has_functions = closed, False
         self._functions: dict[int, FunctionValue] = {}
 
     def note(self, f: FunctionValue) -> None:
+        self.has_functions = True
         if isinstance(f.carrier, jax.core.Tracer):
             self._functions[id(f.carrier)] = f
 

@@ -41,22 +41,22 @@ from compile_ccc.lambda_terms import (
     single,
 )
 from compile_ccc.operators import enclosed
-from compile_ccc.refusals import check, concerns_functions, holds_functions, line_of
+from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
 from compile_ccc.translate import translate
 
 
 def read(
-    program: Any, captured: list[tuple[str, Type]], parameter: tuple[str, Type], cod: Type
+    program: Any, captured: list[tuple[str, Type]], parameter: tuple[str, Type], cod: Type, functions: bool = True
 ) -> tuple[Lam, list[Var]]:
     """The abstraction λ parameter. body that a program stands for, and the variables of the captured values.
 
     The program's inputs are the captured values (constants first) and then the leaves of the parameter's type; its
-    outputs are the leaves of `cod`.
+    outputs are the leaves of `cod`.  Without `functions` it is a program over arrays alone.
     """
     taken: dict[str, None] = {}
     outer = [Var(_distinct(name, taken), type) for name, type in captured]
     x = Var(_distinct(parameter[0], taken), parameter[1])
-    block = Builder(name for name in _names() if name not in taken)
+    block = Builder((name for name in _names() if name not in taken), functions)
     results = block.run(program, [*outer, *block.leaves(x, parameter[1])])
     return lam(x, block.close(block.build(results, cod))), outer
 
@@ -64,8 +64,8 @@ def read(
 class Builder:
     """A block under construction: `let` appends a binding and gives its variable."""
 
-    def __init__(self, names: Iterator[str]):
-        self.names = names
+    def __init__(self, names: Iterator[str], functions: bool):
+        self.names, self.functions = names, functions
         self.bindings: list[tuple[Var, Expression]] = []
         self.calls: list[Any] = []  # of the programs that are being inlined
 
@@ -79,7 +79,7 @@ class Builder:
 
     def inner(self) -> Builder:
         """The builder of a block inside this one."""
-        block = Builder(self.names)
+        block = Builder(self.names, self.functions)
         block.calls = list(self.calls)
         return block
 
@@ -134,10 +134,11 @@ class Builder:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
-        if concerns_functions(eqn):
+        if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
-            if results is not None:
-                return results
+            if results is None:
+                raise refused(eqn, self.calls)
+            return results
         return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
@@ -148,7 +149,7 @@ class Builder:
     def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once."""
         if program not in _calls:
-            inner = Builder(_names())
+            inner = Builder(_names(), False)
             inner.calls = [*self.calls, eqn]
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
@@ -212,7 +213,7 @@ class Builder:
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        check(eqn, self.calls)
+        check_effects(eqn, self.calls)
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong

@@ -21,38 +21,49 @@ def concerns_functions(eqn: Any) -> bool:
     return carriers or any(map(holds_functions, jex.jaxprs_in_params(eqn.params)))
 
 
-def check(eqn: Any, calls: list[Any]) -> None:
-    """Raises the error of an equation that is no arrow over arrays."""
-    refusal = _refusal(eqn)
-    if refusal is not None:
-        error, what, expected, got, hint = refusal
-        raise error(what, expected=expected, got=got, hint=hint, line=line_of([e.source_info for e in (*calls, eqn)]))
+def check_effects(eqn: Any, calls: list[Any]) -> None:
+    """Raises the error of an equation with an effect whose order matters."""
+    name = eqn.primitive.name
+    if name in _REFUSED or (eqn.effects and any("Ordered" in type(effect).__name__ for effect in eqn.effects)):
+        raise UnsupportedError(
+            f"{name} has an effect whose order matters",
+            expected="a pure program",
+            got=name,
+            line=_line(eqn, calls),
+            hint="jax.debug.print and jax.pure_callback are allowed",
+        )
 
 
-def _refusal(eqn: Any) -> tuple[type[DiffcurryError], str, str, str, str] | None:
+def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
+    """The error of an equation that functions cannot cross."""
     name, bodies = eqn.primitive.name, list(jex.jaxprs_in_params(eqn.params))
-    if any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
-        if name not in _STRUCTURE and not bodies:
-            return (
-                FunctionArithmeticError, f"{name} is applied to a function", "an array", "a function",
-                "call it first: f(x) is an array where f is not",
-            )  # fmt: skip
-        return (
-            UnsupportedError, f"a function passes through {name}", "arrays there", "a function",
-            "apply the function on both sides, and let the results pass",
-        )  # fmt: skip
-    if name in _REFUSED or any("Ordered" in type(effect).__name__ for effect in eqn.effects):
-        return (
-            UnsupportedError, f"{name} has an effect whose order matters", "a pure program", name,
-            "jax.debug.print and jax.pure_callback are allowed",
-        )  # fmt: skip
-    if any(map(holds_functions, bodies)):
-        return (
-            UnsupportedError, f"functions are made or applied inside {name}", "a body over arrays",
-            f"function(...) or a call of a function value in the body of {name}",
-            "make and apply functions outside of it; inside lax.scan and lax.cond they are allowed",
-        )  # fmt: skip
-    return None
+    if not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
+        return UnsupportedError(
+            f"functions are made or applied inside {name}",
+            expected="a body over arrays",
+            got=f"function(...) or a call of a function value in the body of {name}",
+            line=_line(eqn, calls),
+            hint="make and apply functions outside of it; inside lax.scan and lax.cond they are allowed",
+        )
+    if name not in _STRUCTURE and not bodies:
+        return FunctionArithmeticError(
+            f"{name} is applied to a function",
+            expected="an array",
+            got="a function",
+            line=_line(eqn, calls),
+            hint="call it first: f(x) is an array where f is not",
+        )
+    return UnsupportedError(
+        f"a function passes through {name}",
+        expected="arrays there",
+        got="a function",
+        line=_line(eqn, calls),
+        hint="apply the function on both sides, and let the results pass",
+    )
+
+
+def _line(eqn: Any, calls: list[Any]) -> str:
+    return line_of([e.source_info for e in (*calls, eqn)])
 
 
 def line_of(sources: list[Any]) -> str:

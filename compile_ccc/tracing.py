@@ -163,6 +163,7 @@ def _trace(
         [*met, *zip(captured.names, types, strict=True)],
         (parameter_name(f, arity), dom),
         cod,
+        own.has_functions,
     )
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)

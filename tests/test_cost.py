@@ -94,7 +94,7 @@ def grows_linearly(count):
 
 
 def test_tracing_visits_each_let_once(visits):
-    for module, name in [("compile_ccc.read", "check"), ("compile_ccc.translate", "_expression")]:
+    for module, name in [("compile_ccc.read", "check_effects"), ("compile_ccc.translate", "_expression")]:
         for n in (100, 1_000, 10_000):
             assert visits(module, name, lambda n=n, name=name: trace(chain(n, name), F32)) == n
 
