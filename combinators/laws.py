@@ -184,7 +184,7 @@ def _tag_laws(n: int) -> list[Law]:
         *beta,
         Law(
             f"number of {n}", "coproducts", units, units, lambda: (case(*map(Const, numbers)) >> tag(n), _id),
-            oriented=True, source="a finite set is a sum of units",
+            source="a finite set is a sum of units",
         ),
     ]  # fmt: skip
 

@@ -9,6 +9,7 @@
     prod(Context(a, ...) >> curry(f), e) >> eval = Context(a, ..., e) >> f  exponentials: β in a context
     prod(g >> curry(f), e) >> eval = prod(g, e) >> f                        exponentials: β
     f >> const(v) = const(v)                                                const: const absorbs
+    const(i) >> tag(n) = const(()) >> inject(i, n)                          coproducts: tag
     inject(i, n) >> case(f0, f1, ...) = fi                                  coproducts: β
     extend(e >> inject(i, n)) >> case(f0, f1, ...) = extend(e) >> fi        coproducts: β, in a context
     case(f >> inject(0, 2), g >> inject(1, 2)) >> case(h, k)
@@ -31,7 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from combinators.terms import Call, Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Term, compose
+from combinators.terms import Call, Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Tag, Term, compose
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
     Kind,
@@ -43,6 +44,7 @@ from compile_ccc.rewrites import (
     kind_after,
     projected,
     rearranged,
+    tagged,
     tells,
 )
 
@@ -191,6 +193,8 @@ class Chain:
                 return projected(self, step)
             case Eval():
                 return applied(self)
+            case Tag() if isinstance(number := self.last(), Const):
+                return tagged(self, step, number)
             case Case():
                 return chosen(self, step)
             case Fold() | Scan() | Map():

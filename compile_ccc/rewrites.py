@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from combinators import sums
 from combinators.context import Context
 from combinators.terms import (
     Case,
@@ -25,6 +26,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Tag,
     Term,
     compose,
     prod,
@@ -222,6 +224,12 @@ def iterated(chain: Chain, step: Fold | Scan | Map) -> Steps | None:
     chain.pop()
     replaced = Prod((new, *operands), form), step
     return chain.law("products: let β", *replaced) if isinstance(f, Proj) else replaced
+
+
+def tagged(chain: Chain, step: Tag, number: Const) -> Steps:
+    """const(i) >> tag(n) = const(()) >> inject(i, n)"""
+    chain.pop()
+    return chain.law("coproducts: tag", Const(()), Inject(int(sums.tagged(step.count, number.value).tag), step.count))
 
 
 def chosen(chain: Chain, step: Case) -> Steps | None:

@@ -170,12 +170,14 @@ def test_the_seed_draws_the_direction():
 
 
 def test_a_way_that_there_is_not_says_why():
-    """JAX has no derivative of a rule for reverse mode in forward mode, and neither have we."""
+    """No mode of JAX differentiates a call of the host, and neither do ours."""
+    sine = lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), x.dtype), x)
+    held = lambda x: jnp.sin(x) * sine(lax.stop_gradient(x) * 0.0 + 0.5)
+    assert all(row.error is not None for row in compare(held, jnp.float32(0.5)).rows if row.way == "forward mode")
     right = jax.custom_vjp(jnp.sin)
     right.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
     found = {row.way: row for row in compare(lambda x: right(x) * x, 0.5).rows}
-    assert found["forward mode"].error is None and "no forward-mode derivative" in found["forward mode"].words
-    assert found["central differences"].agrees and found["JAX"].agrees
+    assert found["forward mode"].agrees and found["central differences"].agrees and found["JAX"].agrees
 
 
 def test_a_black_box_has_calls_alone():

@@ -30,7 +30,7 @@ MUTANTS = {
     ),
     "a loop forgets that its state may be another function": (
         "functions in turn",
-        Code(loop_types.run, "state = joined", "return joined, Array(length(term, xs), output)"),
+        Code(loop_types.run, "state = joined", "return state, Array(length(term, xs), output)"),
     ),
     # and their cotangents come back
     "a function gets the cotangent of another": (

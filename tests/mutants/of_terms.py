@@ -125,8 +125,8 @@ MUTANTS = {
         "a fold from the last",
         Code(
             evaluate.evaluate,
-            "scan(step, state, xs, length, reverse)[0]",
-            "scan(step, state, xs, length, False)[0]",
+            "scan(step, widen(state, type), xs, length, reverse)[0]",
+            "scan(step, widen(state, type), xs, length, False)[0]",
         ),
     ),
     "an argument comes before what was captured": (
