@@ -28,7 +28,7 @@ class Interned(type):
         if keywords or len(arguments) != len(_names(cls)):
             term = super().__call__(*arguments, **keywords)
             return cls(*(getattr(term, name) for name in _names(cls)))
-        key = (cls, *map(key_of, arguments))
+        key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
         return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
 
@@ -54,7 +54,9 @@ def key_of(value: Any) -> Hashable:
     if kind in _PLAIN:
         return (kind, value)
     if kind is tuple:
-        return (int, value) if {*map(type, value)} == {int} else (kind, *map(key_of, value))
+        if value and type(value[0]) is int and {*map(type, value)} == {int}:
+            return (int, value)
+        return (kind, *[v if type(type(v)) is Interned else key_of(v) for v in value])
     if isinstance(value, np.dtype):
         return (np.dtype, value)
     match value:

@@ -78,8 +78,8 @@ def type_of(value: Any) -> Type:
     Raises `ArgumentError` for a leaf that is none of these.
     """
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
-        return _leaf_type(value)
-    return jax.tree.map(_leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
+        return leaf_type(value)
+    return jax.tree.map(leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 
 
 class FunctionLike:
@@ -113,7 +113,8 @@ class Opaque(FunctionLike):
         raise NotImplementedError
 
 
-def _leaf_type(leaf: Any) -> Tensor | Function:
+def leaf_type(leaf: Any) -> Tensor | Function:
+    """The type of a leaf: see `type_of`."""
     if isinstance(leaf, (Tensor, Function)):
         return leaf
     if isinstance(leaf, Opaque):

@@ -18,12 +18,13 @@ from combinators.infer import infer
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, prod
 from combinators.types import Type, pack
 from combinators.values import Closure
+from compile_ccc.arguments import argument_type, binds
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
 from compile_ccc.programs import collector_off
-from compile_ccc.tracing import Traced, argument_type, binds, traced
+from compile_ccc.tracing import Traced, traced
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from combinators.errors import ArgumentError
 from combinators.terms import Curry
 from combinators.types import Tensor, Type, shape_struct
 from combinators.values import Closure
-from compile_ccc.tracing import argument_type, function
+from compile_ccc.arguments import argument_type
+from compile_ccc.tracing import function
 
 
 def black_box(f: Callable[..., Any], dom: Any, cod: Any, vmap_method: str = "sequential") -> Any:

@@ -7,8 +7,8 @@ from combinators.operators import rebuilt
 from combinators.terms import Curry, Prod, Proj, compose, prod
 from combinators.types import Function, Opaque, Tensor
 from combinators.values import Closure
+from compile_ccc.arguments import argument_type
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
-from compile_ccc.tracing import argument_type
 
 
 def lifted(f: Closure) -> FunctionValue:

@@ -25,7 +25,6 @@ from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
-    UntypedFunctionError,
     user_line,
 )
 from combinators.identity import key_of
@@ -35,8 +34,9 @@ from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
 from compile_ccc import compat
+from compile_ccc.arguments import argument_type, binds, parameter_name
 from compile_ccc.captures import Captured, captures
-from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, leaked, struct, unflatten
+from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
@@ -217,46 +217,6 @@ _NEEDS_VALUE = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-
-
-def binds(f: Callable[..., Any], arity: int) -> bool:
-    """Whether f takes that many arguments by position, as far as its signature is known."""
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):
-        return True
-    try:
-        signature.bind(*range(arity))
-    except TypeError:
-        return False
-    return True
-
-
-def argument_type(value: Any) -> Type:
-    """The type of an argument, functions by their `Function`.
-
-    Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
-    """
-    for leaf in jax.tree.leaves(value, is_leaf=lambda v: isinstance(v, Opaque) or is_function(v)):
-        if callable(leaf) and not isinstance(leaf, Opaque | Closure | Function):
-            raise UntypedFunctionError(
-                "a Python function is given as an argument, and its type is not known",
-                expected="a function value",
-                got=f"{leaf!r}",
-                hint="write function(f, domain), for example function(f, C.Tensor(()))",
-            )
-        if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
-            raise leaked(leaf.type)
-    return abstract(type_of(value))
-
-
-def parameter_name(f: Callable[..., Any], arity: int) -> str:
-    """How a λ-term calls the argument of f: the parameter's own name if there is one."""
-    try:
-        names = list(inspect.signature(f).parameters)
-    except (TypeError, ValueError):
-        return "x"
-    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

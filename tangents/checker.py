@@ -13,8 +13,8 @@ from combinators.law import Law
 from combinators.laws import LAWS
 from combinators.terms import Primitive, Term
 from combinators.types import Function, Tensor, pack
+from compile_ccc.arguments import argument_type
 from compile_ccc.arrow import Arrow, trace
-from compile_ccc.tracing import argument_type
 from tangents.check_arrows import check_arrow
 from tangents.check_laws import check_law
 from tangents.check_spaces import check_space

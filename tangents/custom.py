@@ -24,9 +24,10 @@ from combinators.evaluate import evaluate
 from combinators.terms import Call
 from combinators.types import Function, Tensor, is_discrete, pack, same_type, type_of
 from combinators.values import Closure
+from compile_ccc.arguments import argument_type
 from compile_ccc.arrow import ccc
 from compile_ccc.carriers import active_traces
-from compile_ccc.tracing import abstraction, argument_type
+from compile_ccc.tracing import abstraction
 from tangents.calls import Block, Calls
 from tangents.duals import dual, pair
 from tangents.environment import ENVIRONMENT

@@ -17,13 +17,14 @@ import numpy as np
 
 from combinators.context import extend
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
-from combinators.infer import infer, is_function
+from combinators.infer import infer
 from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, pack, type_of
 from combinators.values import Closure
+from compile_ccc.arguments import argument_type, is_function_value
 from compile_ccc.arrow import closure_of, positional
 from compile_ccc.carriers import in_lambda
-from compile_ccc.tracing import argument_type, seal
+from compile_ccc.tracing import seal
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import dense, filled, placed, structs
 from tangents.operators import differential
@@ -197,13 +198,13 @@ def asked_arguments(
                 got=str(i),
                 hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
             )
-        type = argument_type(arguments[i])
-        leaves = jax.tree.leaves(type, is_leaf=is_function)
-        if not allow_int and all(not is_function(leaf) and is_discrete(leaf) for leaf in leaves):
+        leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
+        real = (callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves)
+        if not allow_int and not any(real):
             raise NotDifferentiableError(
                 f"the gradient by argument {i} is asked for, and it is discrete",
                 expected="an argument with floating-point numbers or functions in it",
-                got=type,
+                got=argument_type(arguments[i]),
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
     return tuple(i % len(arguments) for i in numbers)

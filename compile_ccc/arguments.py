@@ -1,0 +1,69 @@
+"""Arguments of Python functions: their types, whether a function takes them, and how it calls them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from combinators.errors import UntypedFunctionError
+from combinators.infer import abstract
+from combinators.types import Function, Opaque, Type, leaf_type, type_of
+from combinators.values import Closure
+from compile_ccc.carriers import FunctionValue, active_traces, leaked
+
+
+def binds(f: Callable[..., Any], arity: int) -> bool:
+    """Whether f takes that many arguments by position, as far as its signature is known."""
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(arity))
+    except TypeError:
+        return False
+    return True
+
+
+def argument_type(value: Any) -> Type:
+    """The type of an argument, functions by their `Function`.
+
+    Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
+    """
+    leaves, form = jax.tree.flatten(value, is_leaf=is_function_value)
+    return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
+
+
+def is_function_value(value: Any) -> bool:
+    """Whether this is a function value, or the type of one."""
+    return isinstance(value, _FUNCTIONS)
+
+
+_FUNCTIONS = (Opaque, Closure, Function)
+
+
+def _argument_leaf(leaf: Any) -> Type:
+    if isinstance(leaf, _FUNCTIONS):
+        if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
+            raise leaked(leaf.type)
+        return abstract(type_of(leaf))
+    if callable(leaf):
+        raise UntypedFunctionError(
+            "a Python function is given as an argument, and its type is not known",
+            expected="a function value",
+            got=f"{leaf!r}",
+            hint="write function(f, domain), for example function(f, C.Tensor(()))",
+        )
+    return leaf_type(leaf)
+
+
+def parameter_name(f: Callable[..., Any], arity: int) -> str:
+    """How a λ-term calls the argument of f: the parameter's own name if there is one."""
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        return "x"
+    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
