@@ -1,6 +1,7 @@
 """Representation of named calls: a function that JAX compiled by itself is differentiated once for its types.
 
-Its forward and its backward program are calls of the same name, however often it is called.
+Its forward and its backward program are calls of the same name, however often it is called.  What depends on none of
+its arguments, such as a mask, is worked out before the call, so that a loop around it neither repeats nor keeps it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import jax
 
 from combinators.terms import Call, Term
 from compile_ccc import compat
-from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, record
 from tangents.custom import ruled
 from tangents.leaves import filled, placed, present, structs
-from tangents.residuals import Residuals
+from tangents.residuals import Opened, Residuals
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import Cotangent, marks, release, remark
 
@@ -26,7 +26,7 @@ from tangents.sparse import Cotangent, marks, release, remark
 class _Known:
     """A call at some types: the program of its result and residuals, the marks of the result, and its pullback."""
 
-    forward: Program
+    forward: Opened
     held: tuple[bool, ...]
     residuals: Residuals
 
@@ -50,7 +50,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     rule = rules[key]
     if rule is None:
         return rep(term.body, x)
-    y, kept = rule.forward(*leaves)
+    y, kept = rule.forward(leaves)
     y = remark(y, rule.held, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -80,4 +80,4 @@ def _rule(
         return release(y), residuals.kept
 
     program = record(forward, *leaves, name=term.name)
-    return _Known(program, *made) if made else None
+    return _Known(Opened(program), *made) if made else None

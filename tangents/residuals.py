@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.extend.core as jex
 
 from compile_ccc.programs import Program
 from compile_ccc.recording import hoisted, record, run
@@ -89,3 +90,23 @@ class Step:
         """All residuals, from those that vary."""
         rest = iter(varying)
         return [self._fixed[i] if i in self._fixed else next(rest) for i in self._numbers]
+
+
+class Opened:
+    """A program as a call, before which that is worked out which depends on no argument."""
+
+    def __init__(self, program: Program):
+        self._before, rest = program.split()
+        constants = list(zip(program.variables, program.constants, strict=False))
+        inputs = [*self._before.outputs, *program.variables[len(constants) :]]
+        alone = {v: i for i, v in enumerate(self._before.outputs)}
+        outputs = [v for v in program.outputs if type(v) is jex.Literal or v not in alone]
+        facts = (program.form, program.name, program.is_high)
+        self._call = Program.pruned(constants, inputs, outputs, rest, *facts)
+        self._alone = [None if type(v) is jex.Literal else alone.get(v) for v in program.outputs]
+
+    def __call__(self, leaves: list[Any]) -> Any:
+        """The result on the leaves of the arguments."""
+        alone = run(self._before, [])
+        found = iter(self._call.call([*alone, *leaves]))
+        return self._call.form.unflatten([next(found) if i is None else alone[i] for i in self._alone])
