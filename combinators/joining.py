@@ -13,6 +13,7 @@ definition 5.1: there an existential quantifier hides the environment's type; th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -101,48 +102,54 @@ def _kind(f: Closure, plain: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
     return f.code, form, tuple(None if isinstance(x, Closure | Sum | Function) else type_of(plain(x)) for x in leaves)
 
 
-def widen(
-    value: Any,
-    type: Type,
-    new: Callable[[Any], Any] = lambda leaf: leaf,
-    plain: Callable[[Any], Any] = lambda leaf: leaf,
-) -> Any:
-    """A result as a value of the joined type: its structure is the type's.
+@dataclass(frozen=True)
+class Leaves:
+    """How widening treats leaves: `new` marks those that are filled in, `plain` takes marks away.
 
-    `new` marks the leaves that are filled in, and `plain` takes such marks away.
+    `renumbered(places, tag)` is the tag of what has moved to these places.
     """
+
+    new: Callable[[Any], Any] = lambda leaf: leaf
+    plain: Callable[[Any], Any] = lambda leaf: leaf
+    renumbered: Callable[[list[int], Any], Any] = lambda places, tag: jnp.asarray(places, jnp.int32)[tag]
+
+
+VALUES = Leaves()
+
+
+def widen(value: Any, type: Type, leaves: Leaves = VALUES) -> Any:
+    """A result as a value of the joined type: its structure is the type's."""
     if isinstance(value, Sum) and not (isinstance(type, Sum) and isinstance(type.tag, int)):
-        parts = dict(enumerate(value.alternatives))
-        return _sum(parts, value.tag, type, new, plain)
+        return _sum(dict(enumerate(value.alternatives)), value.tag, type, leaves)
     if isinstance(value, Closure):
         if not isinstance(type, Closure):
             return value
         if value.code is not type.code or len(alternatives(value)) > 1:
-            return _chosen(value, type, new, plain)
+            return _chosen(value, type, leaves)
     pairs, form = children(value)
     if form == LEAF or not pairs:
         return value
     types = [t for _, t in children(type)[0]]
-    return form.unflatten([widen(v, t, new, plain) for (_, v), t in zip(pairs, types, strict=True)])
+    return form.unflatten([widen(v, t, leaves) for (_, v), t in zip(pairs, types, strict=True)])
 
 
-def _chosen(f: Closure, type: Closure, new: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Closure:
+def _chosen(f: Closure, type: Closure, leaves: Leaves) -> Closure:
     """A function as one of several."""
-    functions, where = alternatives(f), places(f, type, plain)
+    functions, where = alternatives(f), places(f, type, leaves.plain)
     tag = where[0] if functions[0] is f else f.environment[0].tag
     if len(where) > 1 and where != list(range(len(where))):
-        tag = new(jnp.asarray(where, jnp.int32)[plain(tag)])
+        tag = leaves.new(leaves.renumbered(where, leaves.plain(tag)))
     parts = dict(zip(where, functions, strict=True))
-    return Closure(type.code, Context(_sum(parts, tag, type.environment[0], new, plain)))
+    return Closure(type.code, Context(_sum(parts, tag, type.environment[0], leaves)))
 
 
-def _sum(parts: dict[int, Any], tag: Any, type: Sum, new: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Sum:
+def _sum(parts: dict[int, Any], tag: Any, type: Sum, leaves: Leaves) -> Sum:
     """The sum with these alternatives, others filled in where the type has them."""
-    filled = [_filled(parts.get(i), t, new, plain) for i, t in enumerate(type.alternatives)]
-    return Sum(*filled, tag=new(jnp.int32(tag)) if isinstance(tag, int) else tag)
+    filled = [_filled(parts.get(i), t, leaves) for i, t in enumerate(type.alternatives)]
+    return Sum(*filled, tag=leaves.new(jnp.int32(tag)) if isinstance(tag, int) else tag)
 
 
-def _filled(value: Any, type: Type, new: Callable[[Any], Any], plain: Callable[[Any], Any]) -> Any:
+def _filled(value: Any, type: Type, leaves: Leaves) -> Any:
     if value is None and type is not None:
-        return jax.tree.map(lambda t: new(jnp.zeros(t.shape, t.dtype)), type)
-    return value if value is None else widen(value, type, new, plain)
+        return jax.tree.map(lambda t: leaves.new(jnp.zeros(t.shape, t.dtype)), type)
+    return value if value is None else widen(value, type, leaves)

@@ -27,7 +27,6 @@ from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
     Cotangent,
-    Held,
     Sparse,
     is_active,
     marks,
@@ -38,7 +37,7 @@ from tangents.sparse import (
     remark,
     split,
 )
-from tangents.widening import narrow
+from tangents.widening import MARKS, narrow
 
 
 def injection(term: Inject, x: Any) -> Represented:
@@ -105,7 +104,7 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
         return branches, type, *switch(which, [lambda i=i: forward(i) for i in possible])
 
     branches, type, y, kept = run()
-    of_branches = [marks(widen(b.y, type, Held, release), leaf) for b in branches.values()]
+    of_branches = [marks(widen(b.y, type, MARKS), leaf) for b in branches.values()]
     y = remark(y, tuple(map(all, zip(*of_branches, strict=True))), leaf)
     if not is_active(y, leaf):
         return y, nothing

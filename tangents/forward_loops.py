@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from combinators.control import scan, switch
 from combinators.infer import carried
-from combinators.joining import join, widen
+from combinators.joining import Leaves, join, widen
 from combinators.sums import branch_domain, chosen
 from combinators.terms import Call, Case, Fold, Scan, Term
 from combinators.types import type_of
@@ -27,6 +27,9 @@ from tangents.duals import dual, pair, primal, tangents, widened
 
 type Forward = Callable[[Term, Any], Any]  # D[term] x
 type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
+
+DUALS = Leaves(plain=primal)
+TYPES = Leaves(plain=primal, renumbered=lambda _, tag: tag)
 
 _active: dict[Any, set[int]] = {}  # which leaves of a loop's state have tangents, or loops in loops would unfold
 _KEPT = 4096  # entries of this
@@ -57,15 +60,15 @@ def choice(forward: Forward, term: Case, x: Any) -> Any:
     programs = [record(lambda i=i: pair(forward(term.branches[i], domain(i)))) for i in possible]
     found = [program.form.unflatten([v.aval for v in program.outputs]) for program in programs]
     type = join([type_of(y) for y, _ in found], term)
-    active = {i for y in found for i in tangents(widen(dual(*y), type, plain=primal))}
-    run = lambda program: widened(widen(dual(*program()), type, plain=primal), active)
+    active = {i for y in found for i in tangents(widen(dual(*y), type, TYPES))}
+    run = lambda program: widened(widen(dual(*program()), type, DUALS), active)
     return dual(*switch(which, [lambda program=program: run(program) for program in programs]))
 
 
 def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     """s1, s1' = D[eval] (f, (s0, x0)) ...: the state has tangents where some step gives it one."""
     scans, state_type = isinstance(term, Scan), carried(term, *primal((f, state, xs)))
-    state = widen(state, state_type, plain=primal)
+    state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state, xs)))
     known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
     active, reached = _active.get(known, set(tangents(state))), set[int]()
@@ -73,7 +76,7 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))
         after, out = y if scans else (y, ())
-        after = widen(after, state_type, plain=primal)
+        after = widen(after, state_type, DUALS)
         reached.update(tangents(after))
         return widened(after, active), pair(out)
 

@@ -9,17 +9,20 @@ from typing import Any
 
 import jax
 
-from combinators.joining import alternatives, places, widen
+from combinators.joining import Leaves, alternatives, places, widen
 from combinators.sums import Sum
 from combinators.types import LEAF, Type, children
 from combinators.values import Closure
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
 
+MARKED = Leaves(new=Held, plain=release)  # of primals
+MARKS = Leaves(new=Held, plain=release, renumbered=lambda _, tag: tag)  # of which the marks alone are asked for
+
 
 def widening(y: Any, type: Type, is_leaf: IsLeaf) -> Represented:
     """widen y, and λ g. the cotangent of y in that of the widened value"""
-    return widen(y, type, Held, release), lambda g: narrow(g, y, type, is_leaf)
+    return widen(y, type, MARKED), lambda g: narrow(g, y, type, is_leaf)
 
 
 def narrow(g: Cotangent, y: Any, type: Type, is_leaf: IsLeaf) -> Cotangent:

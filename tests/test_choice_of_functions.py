@@ -216,3 +216,18 @@ def test_results_of_different_types_are_a_sum():
 def test_the_text_of_a_choice():
     text = str(trace(by_switch, A, x, 1).lambda_term)
     assert "tag(3)" in text and "case " in text and text.count("λ ") == 7
+
+
+@pytest.mark.parametrize("functions", SPACES)
+@pytest.mark.parametrize("w", [0.7, 0.2, -0.4])
+def test_a_choice_inside_a_choice(w, functions):
+    def nested(w):
+        f, g = function(lambda x: jnp.sin(w * x), R()), function(lambda x: x * w + w, R())
+        inner = lambda: lax.cond(w > 0.5, lambda: f, lambda: g)
+        return lax.cond(w > 0.0, inner, lambda: function(lambda x: jnp.exp(-x * w), R()))(1.3)
+
+    plain = lambda w: jnp.sin(w * 1.3) if w > 0.5 else 1.3 * w + w if w > 0.0 else jnp.exp(-1.3 * w)
+    found = value_and_grad(nested, functions=functions)(w)
+    np.testing.assert_allclose(found, (plain(w), jax.grad(plain)(w)), rtol=1e-12)
+    np.testing.assert_allclose(jvp(nested, (w,), (2.0,)), jax.jvp(plain, (w,), (2.0,)), rtol=1e-12)
+    np.testing.assert_allclose(hessian(nested)(w), jax.hessian(plain)(w), rtol=1e-12)
