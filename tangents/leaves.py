@@ -57,6 +57,20 @@ def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
     return scatter((ZERO if isinstance(leaf, Held) else c for c, leaf in cotangents), x, is_leaf)
 
 
+def fitted(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
+    """The cotangent of the primal x from a pytree of the structure of x, in which more alternatives of sums may stand."""
+    leaves = jax.tree.leaves(x, is_leaf=is_leaf)
+    found = zip(gather(_keyed(g), x, is_leaf), leaves, strict=True)
+    return scatter((ZERO if isinstance(leaf, Held) else c for c, leaf in found), x, is_leaf)
+
+
+def _keyed(g: Any) -> Cotangent:
+    pairs, form = children(g)
+    if form == LEAF or isinstance(g, Calls):
+        return g
+    return Sparse((key, _keyed(part)) for key, part in pairs if part is not None)
+
+
 def zero_leaf(leaf: Any) -> Any:
     """The zero cotangent of one leaf of a primal."""
     value = leaf.value if isinstance(leaf, Held) else leaf

@@ -20,7 +20,7 @@ from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
 from combinators.values import Closure
 from tangents.calls import Block, Calls
 from tangents.functions import code_of
-from tangents.leaves import dense, gather, placed, symbolic, zero_leaf
+from tangents.leaves import dense, fitted, gather, placed, zero_leaf
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
@@ -74,7 +74,7 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
 
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
         r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
-        return masked(split(pb(symbolic(gr, r, is_leaf)), t)[0], made)
+        return masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)
 
     total: Cotangent = ZERO
     for block in calls.blocks:

@@ -281,3 +281,15 @@ def test_an_argument_of_a_function_argument_is_a_function():
     for space in SPACES:
         assert float(grad(term, 1, functions=space)(h, 0.7)) == pytest.approx(float(expected), rel=1e-5)
     assert float(ccc(term)(h, 0.7)) == pytest.approx(2 * np.sin(2.1) + np.sin(1.4), rel=1e-6)
+
+
+def test_calls_of_functions_of_one_code_that_captured_different_alternatives():
+    """Where the two meet, the number of the alternative is an array; each of them had known its own."""
+    body = C.curry(C.proj(0))  # Δ·x ↦ the sum that was captured
+    made = [C.prod(C.Context(C.proj(0) >> injection)) >> body for injection in (C.inl, C.inr)]
+    chosen = C.prod(C.case(*made), C.proj(0)) >> C.eval >> C.case(C.primitive("sin"), C.primitive("exp"))
+    for tag, slope in ((0, np.cos(0.5)), (1, np.exp(0.5))):
+        x = (jnp.float32(0.5), C.Sum((), (), tag=jnp.int32(tag)))
+        for functions in ("environment", "list"):
+            _, pullback = represent(chosen, functions=functions)(x)
+            assert float(pullback(jnp.float32(1.0))[0]) == pytest.approx(slope, rel=1e-6)
