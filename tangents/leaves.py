@@ -58,7 +58,7 @@ def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
 
 
 def fitted(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
-    """The cotangent of the primal x from a pytree of the structure of x, in which more alternatives of sums may stand."""
+    """The cotangent of the primal x from a pytree of its structure, in which sums may have more alternatives."""
     leaves = jax.tree.leaves(x, is_leaf=is_leaf)
     found = zip(gather(_keyed(g), x, is_leaf), leaves, strict=True)
     return scatter((ZERO if isinstance(leaf, Held) else c for c, leaf in found), x, is_leaf)
