@@ -22,6 +22,7 @@ from combinators.errors import (
     whole,
     within,
 )
+from combinators.families import require_one
 from combinators.joining import join
 from combinators.operators import opened, stubbed
 from combinators.primitives import shape
@@ -168,7 +169,9 @@ def function_type(f: Closure) -> Function:
             "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
             hint="write curry(f, argument=τ), or make the function by function(f, domain)",
         )  # fmt: skip
-    return Function(f.code.argument, abstract(infer(f.code.body, extend(type_of(f.environment), f.code.argument))))
+    environment = type_of(f.environment)
+    require_one(Closure(f.code, environment))
+    return Function(f.code.argument, abstract(infer(f.code.body, extend(environment, f.code.argument))))
 
 
 def abstract(type: Type) -> Type:
@@ -219,6 +222,7 @@ def _apply(f: Type, x: Type) -> Type:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
             results, key = _known(f.code, f.environment, x)
             if key not in results:
+                require_one(f)
                 with whole(f.code), within(0):
                     results[key] = _infer(f.code.body, extend(f.environment, x))
             return results[key]

@@ -17,7 +17,7 @@ import jax.extend.core as jex
 import numpy as np
 
 from combinators.context import Context
-from combinators.errors import UnsupportedError, user_line
+from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term, compose, prod
 from combinators.types import LEAF, Function, Type, children, type_of
@@ -111,7 +111,16 @@ class Builder:
         env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
 
         def atom(v: Any) -> Any:
-            return Constant(_literal(v)) if isinstance(v, jex.Literal) else env[v]
+            if not isinstance(v, jex.Literal):
+                return env[v]
+            if self.functions and is_carrier(v.aval):
+                raise FunctionArithmeticError(
+                    "a number is put in the place of a function",
+                    expected="a function of the program",
+                    got=repr(v),
+                    hint="zeros_like and the like have no meaning for functions that are not known yet",
+                )
+            return Constant(_literal(v))
 
         for eqn in program.eqns:
             env.update(zip(eqn.outvars, self.equation(eqn, [atom(v) for v in eqn.invars]), strict=True))

@@ -27,6 +27,7 @@ from combinators.errors import (
     TracedBranchError,
     user_line,
 )
+from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
@@ -168,6 +169,7 @@ def _trace(
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
     code = translate(lam)
+    made(code, Context(*(x.type for x in lam.free)))
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
         note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
     return Traced(lam, code, cod, sources, tuple(constants), fixed)

@@ -15,6 +15,7 @@ from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
+from tangents.functions import code_of, is_unknown
 from tangents.leaves import symbolic, zero_leaf
 from tangents.sparse import Cotangent, Held, IsLeaf, release
 
@@ -25,7 +26,9 @@ def zero(x: Any, functions: str = "environment") -> Any:
     Of a function it is the closure over zeros (functions="environment") or the empty list of calls (functions="list").
     Of a term, which has captured nothing, it is ().  (Paper 003, figure 6; paper 004, section 4.)
     """
-    leaves, form = jax.tree.flatten(x, is_leaf=(lambda v: isinstance(v, Closure)) if functions == "list" else None)
+    listed = functions == "list"
+    leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or (listed and isinstance(v, Closure)))
+    _require_known(leaves)
     return form.unflatten([() if isinstance(leaf, Term) else zero_leaf(leaf) for leaf in leaves])
 
 
@@ -34,11 +37,17 @@ def add(g: Any, h: Any) -> Any:
 
     Raises `ArgumentError` if the structures differ.  (Paper 003, figure 6.)
     """
-    leaves, form = jax.tree.flatten(g, is_leaf=_is_calls)
-    others, other = jax.tree.flatten(h, is_leaf=_is_calls)
+    leaves, form = jax.tree.flatten(g, is_leaf=lambda v: is_unknown(v) or _is_calls(v))
+    _require_known(leaves)
+    others, other = jax.tree.flatten(h, is_leaf=lambda v: is_unknown(v) or _is_calls(v))
     if form != other:
         raise ArgumentError("these cotangents are not of one value", expected=form, got=other)
     return form.unflatten([a if _is_zero_of_unit(a) else a + b for a, b in zip(leaves, others, strict=True)])
+
+
+def _require_known(leaves: list[Any]) -> None:
+    for f in filter(is_unknown, leaves):
+        code_of(f)  # raises: of what it captured, which would be zero or added, nothing is known
 
 
 def inner(g: Any, t: Any) -> Any:

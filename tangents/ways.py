@@ -19,6 +19,7 @@ import numpy as np
 
 from combinators.types import is_discrete, type_of
 from combinators.values import Closure
+from compile_ccc.arrow import ccc
 from tangents.calls import Calls
 from tangents.derivatives import grad
 from tangents.directional import jvp
@@ -65,8 +66,15 @@ class Point:
         return form.unflatten(leaves)
 
     def value(self, leaves: Leaves) -> Any:
-        """The value of f at the arguments with these leaves: Python's meaning, as JAX runs it."""
-        return self.f(*self.placed(leaves, self.arguments))
+        """The value of f at the arguments with these leaves: Python's meaning, as JAX runs it.
+
+        Where JAX cannot run f, since it chooses between functions of different code, it is the arrow of f.
+        """
+        arguments = self.placed(leaves, self.arguments)
+        try:
+            return self.f(*arguments)
+        except (TypeError, ValueError):
+            return ccc(self.f)(*arguments)
 
     @cached_property
     def precision(self) -> float:

@@ -231,3 +231,23 @@ def test_a_choice_inside_a_choice(w, functions):
     np.testing.assert_allclose(found, (plain(w), jax.grad(plain)(w)), rtol=1e-12)
     np.testing.assert_allclose(jvp(nested, (w,), (2.0,)), jax.jvp(plain, (w,), (2.0,)), rtol=1e-12)
     np.testing.assert_allclose(hessian(nested)(w), jax.hessian(plain)(w), rtol=1e-12)
+
+
+FAMILIES = {
+    "scalars": lambda w: function(lambda x: jnp.sin(w * x), R()),
+    "what broadcasts with the argument": lambda w: function(lambda x: jnp.sum(w * x), C.Tensor(3)),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_of_functions_is_not_one(name):
+    """Applied as one it would mix them up: a leaf of shape (3,) broadcasts with an argument of that shape."""
+    family = jax.vmap(FAMILIES[name])(A)
+    at = jnp.ones(FAMILIES[name](1.0).code.argument.shape)
+    programs = (lambda: family(at), lambda: grad(lambda f: f(at))(family), lambda: ccc(lambda f, x: f(x))(family, at))
+    for run in (*programs, lambda: family.type, lambda: ccc(lambda x: jax.vmap(lambda f: f(x))(family))(at)):
+        with pytest.raises(C.errors.ArgumentError, match="a family of 3 functions"):
+            run()
+    expected = [float(FAMILIES[name](w)(at)) for w in A]
+    np.testing.assert_allclose(jax.vmap(lambda f: f(at))(family), expected, rtol=1e-12)
+    assert jax.vmap(grad(lambda f: f(at)))(family).environment[0].shape == (3,)

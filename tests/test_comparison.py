@@ -199,3 +199,11 @@ def test_a_black_box_has_calls_alone():
 def test_without_a_gradient_there_is_nothing_to_compare(f, arguments, words):
     with pytest.raises(C.errors.NotDifferentiableError, match=words):
         compare(f, *arguments)
+
+
+def test_a_program_that_jax_cannot_run_is_compared_as_an_arrow():
+    """lax.cond takes functions of one code from outside of a traced lambda."""
+    line = lambda w: function(lambda x: w * x + w, F32)
+    two = lambda w, x: jax.lax.cond(x > 0.0, lambda: line(w), lambda: function(lambda x: jnp.sin(w * x), F32))(x)
+    rows = compare(two, jnp.float32(0.7), jnp.float32(1.3)).rows
+    assert {row.way for row in rows if row.agrees} >= {"JAX", "forward mode", "central differences"}

@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import combinators as C
 from combinators import errors as E
 from compile_ccc import ccc, function, trace
-from tangents import grad, jvp, represent, value_and_grad, vjp
+from tangents import add, grad, jvp, represent, value_and_grad, vjp, zero
 
 F32 = C.Tensor()
 F = C.Function(F32, F32)
@@ -228,6 +228,11 @@ PROGRAMS = {
     "JAX's derivative of one": (
         lambda: ccc(lambda f, x: jax.grad(lambda y: f(y))(x))(double, one), E.NotDifferentiableError, "tangents.grad"
     ),
+    "zeros in the place of a function": (
+        lambda: ccc(lambda f: jax.tree.map(jnp.zeros_like, f))(double), E.FunctionArithmeticError, "zeros_like"
+    ),
+    "the zero of an unknown function": (lambda: ccc(lambda f: zero(f))(double), E.UnsupportedError, "from outside"),
+    "the sum of unknown functions": (lambda: ccc(lambda f: add(f, f))(double), E.UnsupportedError, "from outside"),
     "an array in the place of a function": (
         lambda: ccc(lambda f, x: jax.tree.map(lambda leaf: x, f))(double, one), E.FunctionArithmeticError, "float32[]"
     ),
