@@ -92,7 +92,7 @@ class FunctionLike:
             "arithmetic on a function",
             expected="an array",
             got=repr(self),
-            hint="call it first: f(x) is an array where f is not",
+            hint="call it first: f(x) is an array where f is not; functions are stacked and indexed by jax.tree.map",
         )
 
     __jax_array__ = __array__ = __float__ = __int__ = __getitem__ = __iter__ = no_array

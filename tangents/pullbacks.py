@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from combinators.errors import UnsupportedError
+from combinators.errors import ArityError, UnsupportedError
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.lifting import lifted
@@ -43,11 +43,19 @@ class Pullback:
     def __init__(self, linear: Closure | FunctionValue, shape: Shape):
         self.linear, self._shape = linear, shape
 
-    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+    def __call__(self, *cotangents: Any) -> tuple[Any, ...]:
+        if len(cotangents) != 1:
+            raise ArityError(
+                "a pullback takes one cotangent",
+                expected="a cotangent of the structure of the result",
+                got=str(len(cotangents)),
+                hint="of a result that is a tuple, the cotangent is a tuple",
+            )
+        (cotangent,) = cotangents
         y, is_leaf = self._shape.primal, self._shape.space.is_leaf
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
-        cotangents = self.linear(tuple(leaves.values()))
-        return cotangents if self._shape.form is None else self._shape.form.unflatten(cotangents)
+        found = self.linear(tuple(leaves.values()))
+        return found if self._shape.form is None else self._shape.form.unflatten(found)
 
     def lifted(self) -> Pullback:
         """This pullback as a value of the program that is being traced, where one of several may be chosen."""

@@ -228,6 +228,7 @@ PROGRAMS = {
     "JAX's derivative of one": (
         lambda: ccc(lambda f, x: jax.grad(lambda y: f(y))(x))(double, one), E.NotDifferentiableError, "tangents.grad"
     ),
+    "two cotangents for a pullback": (lambda: vjp(jnp.sin, one)[1](one, one), E.ArityError, "one cotangent"),
     "zeros in the place of a function": (
         lambda: ccc(lambda f: jax.tree.map(jnp.zeros_like, f))(double), E.FunctionArithmeticError, "zeros_like"
     ),
