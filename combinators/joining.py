@@ -13,7 +13,7 @@ definition 5.1: there an existential quantifier hides the environment's type; th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -99,7 +99,8 @@ def places(f: Closure, type: Closure, plain: Callable[[Any], Any] = lambda leaf:
 def _kind(f: Closure, plain: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
     """Two functions of one kind can be one alternative: equal code, and environments that differ in what joins."""
     leaves, form = jax.tree.flatten(f.environment, is_leaf=lambda node: isinstance(node, Closure | Sum | Function))
-    return f.code, form, tuple(None if isinstance(x, Closure | Sum | Function) else type_of(plain(x)) for x in leaves)
+    known = map(plain, leaves)
+    return f.code, form, tuple(None if isinstance(x, Closure | Sum | Function) else type_of(x) for x in known)
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,8 @@ def widen(value: Any, type: Type, leaves: Leaves = VALUES) -> Any:
         if value.code is not type.code or len(alternatives(value)) > 1:
             return _chosen(value, type, leaves)
     pairs, form = children(value)
+    if form == LEAF and isinstance(whole := leaves.plain(value), Closure | Sum):  # marked as a whole
+        return leaves.new(widen(whole, type, replace(VALUES, renumbered=leaves.renumbered)))
     if form == LEAF or not pairs:
         return value
     types = [t for _, t in children(type)[0]]
