@@ -62,7 +62,7 @@ MUTANTS = {
         "a logarithm in a branch",
         Code(
             listing.pull_calls,
-            "masked(split(pb(symbolic(gr, r, is_leaf)), t)[0], made)",
+            "masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)",
             "split(pb(symbolic(gr, r, is_leaf)), t)[0]",
         ),
     ),
