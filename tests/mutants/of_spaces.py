@@ -63,7 +63,7 @@ MUTANTS = {
         Code(
             listing.pull_calls,
             "masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)",
-            "split(pb(symbolic(gr, r, is_leaf)), t)[0]",
+            "split(pb(fitted(gr, r, is_leaf)), t)[0]",
         ),
     ),
     "calls made again for a row are not stacked": (
