@@ -106,9 +106,9 @@ class Run:
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
             case Operator():
-                return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
+                return self._opaque(term, x)
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
-                return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
+                return self._opaque(term, x)
             case Call(body):
                 with within(0):
                     return self.read(body, x)
@@ -183,6 +183,10 @@ class Run:
                 return self.read(f.code.body, extend(f.environment, x))
         argument = self.normal(x, f.type.dom)
         return self.expand(self.graph.operation(Eval(), (f, argument), f.type.cod))
+
+    def _opaque(self, term: Term, x: Any) -> Any:
+        """An operation on the normal form of x, into which nobody looks."""
+        return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
 
     def _tagged(self, term: Tag, count: int, x: Any) -> Any:
         type = infer(term, types_of(x))

@@ -23,6 +23,7 @@ from combinators.types import Opaque, pack
 from combinators.values import Closure
 from compile_ccc.arrow import Arrow, ccc, closure_of
 from tangents.derivatives import vjp
+from tangents.functions import is_unknown
 from tangents.pullbacks import Pullback
 
 
@@ -61,7 +62,7 @@ class Image:
             self._leaves, self._code = [], function
         else:
             whole = function.steps if isinstance(function, Arrow) else function
-            self._leaves, form = jax.tree.flatten(whole, is_leaf=_is_opaque)
+            self._leaves, form = jax.tree.flatten(whole, is_leaf=is_unknown)
             self._code = (form, isinstance(function, Arrow))
 
     def __call__(self, *images: Any) -> tuple[Any, Pullback]:
@@ -110,11 +111,11 @@ def _applied(f: Any, *images: Any) -> Any:
 
 def _is_value(f: Any) -> bool:
     """Whether a function is a pytree of values, as closures and pullbacks are and Python functions are not."""
-    return not any(callable(leaf) and not _is_opaque(leaf) for leaf in jax.tree.leaves(f, is_leaf=_is_opaque))
+    return not any(callable(leaf) and not is_unknown(leaf) for leaf in jax.tree.leaves(f, is_leaf=is_unknown))
 
 
 def _require_known(x: Any) -> None:
-    unknown = [leaf for leaf in jax.tree.leaves(x, is_leaf=_is_opaque) if _is_opaque(leaf)]
+    unknown = [leaf for leaf in jax.tree.leaves(x, is_leaf=is_unknown) if is_unknown(leaf)]
     if unknown:
         raise UnsupportedError(
             "the image of an image, or the image of a function at one, meets a function that is not known yet",
@@ -133,7 +134,3 @@ def _preimage(f: Any) -> Any:
         got=repr(f),
         hint="J(f) takes the images of its arguments: write J(f)(J(g)) where f takes the function g",
     )
-
-
-def _is_opaque(value: Any) -> bool:
-    return isinstance(value, Opaque)

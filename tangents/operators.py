@@ -22,6 +22,7 @@ from compile_ccc.carriers import active, in_lambda
 from compile_ccc.operators import Instance
 from compile_ccc.recording import compiled
 from compile_ccc.tracing import deferred
+from tangents.environment import ENVIRONMENT
 from tangents.functions import is_unknown
 from tangents.leaves import gather, scatter
 from tangents.space import Representation, Represented, Space
@@ -63,18 +64,14 @@ def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Repre
             got='functions="list"',
             hint="the cotangent of a function whose derivative is taken inside a program is one of its environment",
         )
-    x = jax.tree.map(lambda v: hold(v.value, _no_leaf) if isinstance(v, Held) else v, x)
+    x = jax.tree.map(lambda v: hold(v.value, ENVIRONMENT.is_leaf) if isinstance(v, Held) else v, x)
     f, ctx, form = opened(term, x, type_of(release(x)))
     leaves, pb = rep(f, ctx)
     y = form.unflatten(leaves)
 
     def pullback(g: Cotangent) -> Cotangent:
-        found = gather(g, y, _no_leaf)
+        found = gather(g, y, ENVIRONMENT.is_leaf)
         g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x, _no_leaf)
+        return scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x, ENVIRONMENT.is_leaf)
 
-    return y, pullback if is_active(y, _no_leaf) else nothing
-
-
-def _no_leaf(_: Any) -> bool:
-    return False
+    return y, pullback if is_active(y, ENVIRONMENT.is_leaf) else nothing

@@ -16,6 +16,7 @@ from compile_ccc import ccc, function
 from tangents import jvp, value_and_grad
 from tests.test_cost import all_equations
 
+pytestmark = pytest.mark.usefixtures("x64")
 x, w = 0.7, 1.3
 
 
@@ -24,12 +25,6 @@ x, w = 0.7, 1.3
 class Layer:
     f: object
     scale: object
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
 
 
 def wave(w):

@@ -14,6 +14,7 @@ from combinators.infer import carried
 from compile_ccc import ccc, function, trace
 from tangents import grad, hessian, jvp, represent, value_and_grad
 
+pytestmark = pytest.mark.usefixtures("x64")
 A = np.array([1.0, 2.0, -0.5])
 x = 0.7
 SPACES = ("environment", "list")
@@ -22,12 +23,6 @@ SPACES = ("environment", "list")
 def R():
     """The type of a real number, in the precision of the running test."""
     return C.Tensor()
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
 
 
 def members(a):

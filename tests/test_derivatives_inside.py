@@ -13,13 +13,8 @@ import combinators as C
 import tangents as T
 from compile_ccc import ccc, function
 
+pytestmark = pytest.mark.usefixtures("x64")
 x, w = 0.7, 1.3
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
 
 
 def wave(w):
