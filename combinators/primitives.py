@@ -15,6 +15,7 @@ import jax.core
 import jax.extend.core as jex
 from jax import lax
 
+from combinators import staging
 from combinators.errors import (
     ArgumentError,
     CompositionError,
@@ -22,7 +23,6 @@ from combinators.errors import (
     FunctionArithmeticError,
     UnknownPrimitiveError,
 )
-from combinators.staging import program
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, type_of
 
@@ -91,6 +91,11 @@ def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
     return Primitive(name, tuple(sorted(params.items())))
 
 
+def operation_of(term: Primitive) -> jex.Primitive:
+    """What JAX binds for a primitive."""
+    return _TABLE[term.name]
+
+
 def operands(x: Any) -> tuple[Any, ...]:
     """The arguments of an n-ary arrow from its one domain: a tuple's components, or the one argument."""
     return x if isinstance(x, tuple) else (x,)
@@ -98,7 +103,7 @@ def operands(x: Any) -> tuple[Any, ...]:
 
 def bind(term: Primitive, x: Any) -> Any:
     """The meaning of a primitive: arrays to an array, or to a tuple where JAX's primitive has many results."""
-    operation = _TABLE[term.name]
+    operation = operation_of(term)
     result = operation.bind(*operands(x), **operation.get_bind_params(dict(term.params)))
     return tuple(result) if operation.multiple_results else result
 
@@ -116,7 +121,7 @@ def bind_varying(term: Primitive, x: Any) -> Any:
         if term.name == "pvary":  # the values vary already
             stated = frozenset(dict(term.params)["axes"])
             result = _vary(xs, [stated - own for own in axes])
-            return result if _TABLE[term.name].multiple_results else result[0]
+            return result if operation_of(term).multiple_results else result[0]
         if len(set(axes)) <= 1:
             raise
         return bind(term, _vary(xs, [frozenset().union(*axes) - own for own in axes]))
@@ -149,9 +154,14 @@ def shape(term: Primitive, x: Type) -> Type:
 
 @lru_cache(maxsize=65536)
 def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -> Type:
-    avals = [jax.core.ShapedArray(t.shape, t.dtype, weak_type=weak) for t, weak in types]
-    found = type_of(tuple(program(lambda *arrays: jax.tree.leaves(bind(term, arrays)), avals).out_avals))
-    return found if _TABLE[term.name].multiple_results else found[0]
+    avals = tuple(jax.core.ShapedArray(t.shape, t.dtype, weak_type=weak) for t, weak in types)
+    operation, params = operation_of(term), dict(term.params)
+    if staging.holds_programs(params):
+        results = staging.program(lambda *arrays: jax.tree.leaves(bind(term, arrays)), avals).out_avals
+    else:
+        results, _ = staging.results(operation, params, avals, staging.settings())
+    found = type_of(tuple(results))
+    return found if operation.multiple_results else found[0]
 
 
 def _refusal(term: Primitive, operand: Type, index: int) -> DiffcurryError:

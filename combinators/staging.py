@@ -1,9 +1,11 @@
-"""Asking JAX for the program of a function."""
+"""Asking JAX for the program of a function, and for the types of an operation's results; for each of them once."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -11,6 +13,8 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 from jax.core import ShapedArray
 from jax.interpreters import partial_eval
+
+type Known = tuple[list[Any], Any]  # the types of an operation's results, and its effects
 
 
 def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
@@ -24,6 +28,7 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
     ]
     wrapped = linear_util.wrap_init(f, debug_info=names("program", len(inputs), 0))
     jaxpr, _, constants = partial_eval.trace_to_jaxpr_dynamic(wrapped, inputs)
+    _unread.append((jaxpr, settings()))
     return jaxpr.with_consts(constants)
 
 
@@ -32,3 +37,76 @@ def names(name: str, inputs: int, outputs: int) -> Any:
     """What messages of JAX say of a program, its inputs and its outputs."""
     places = tuple(f"x{i}" for i in range(inputs)), tuple(f"result[{i}]" for i in range(outputs))
     return jex.DebugInfo("jit", name, *places)
+
+
+_flags = attrgetter(
+    "jax_enable_x64",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_disable_jit",
+)
+
+
+def settings() -> tuple[Any, ...]:
+    """What JAX's programs depend on besides the function and its arguments: its settings, and its mesh."""
+    return (jax.sharding.get_abstract_mesh(), *_flags(jax.config))
+
+
+def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known:
+    """The types of an operation's results, and its effects, as JAX works them out; once, if it holds no programs.
+
+    What JAX worked out as it traced a program is read off that program.
+    """
+    if holds_programs(params):
+        return _worked_out(operation, params, types)
+    found = known(operation, params, types, setting)
+    if found is None:
+        if len(_known) >= _KEPT:
+            _known.clear()
+        _known[_key(operation, params, types, setting)] = found = _worked_out(operation, params, types)
+    return found
+
+
+def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known | None:
+    """The results and effects of an operation without programs, if it was met before."""
+    key = _key(operation, params, types, setting)
+    if key not in _known:
+        while _unread:
+            _read(*_unread.popleft())
+    return _known.get(key)
+
+
+def holds_programs(params: dict[str, Any]) -> bool:
+    """Whether an operation with these parameters has programs in them."""
+    return any(True for _ in jex.jaxprs_in_params(params))
+
+
+_KEPT = 65536
+_known: dict[Any, Known] = {}
+_unread: deque[tuple[Any, Any]] = deque(maxlen=16)  # programs of which it is not yet known what they say of operations
+
+
+def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
+    return operation, frozenset(params.items()), types, setting
+
+
+def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
+    found, effects = operation.abstract_eval(*types, **params)
+    return list(found) if operation.multiple_results else [found], effects
+
+
+def _read(jaxpr: Any, setting: Any) -> None:
+    """Keeps what a program, and those inside it, say of their operations."""
+    programs, seen = [jaxpr], {jaxpr}
+    while programs:
+        for equation in programs.pop().eqns:
+            inner = [p for p in jex.jaxprs_in_params(equation.params) if p not in seen]
+            programs += inner
+            seen.update(inner)
+            if not holds_programs(equation.params) and not equation.effects and len(_known) < _KEPT:
+                types = tuple([v.aval for v in equation.invars])
+                key = _key(equation.primitive, equation.params, types, setting)
+                _known.setdefault(key, ([v.aval for v in equation.outvars], equation.effects))

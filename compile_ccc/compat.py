@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any
 
-import jax
 import jax.extend.core as jex
 
 from combinators.primitives import generation
+from combinators.staging import settings
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -47,22 +46,6 @@ def is_staged_otherwise(primitive: jex.Primitive) -> bool:
     return primitive.name.startswith("call_hi_primitive")
 
 
-def holds_programs(params: dict[str, Any]) -> bool:
-    """Whether an operation with these parameters has programs in them."""
-    return any(True for _ in jex.jaxprs_in_params(params))
-
-
-_flags = attrgetter(
-    "jax_enable_x64",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-    "jax_default_matmul_precision",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
-    "jax_disable_jit",
-)
-
-
 def flags() -> tuple[Any, ...]:
-    """What changes the program of a term: settings of JAX, its mesh, and names that have another meaning by now."""
-    return (generation(), jax.sharding.get_abstract_mesh(), *_flags(jax.config))
+    """What changes the program of a term: what JAX's programs depend on, and names that have another meaning by now."""
+    return (generation(), *settings())

@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators import staging
-from combinators.primitives import bind
+from combinators.primitives import bind, operation_of
 from combinators.terms import Primitive
+from combinators.types import LEAF
 from compile_ccc import compat
 from compile_ccc.programs import Program, collector_off, literal_of
 
 _PROGRAMS_KEPT = 1024  # of one derivative function
-_OPERATIONS_KEPT = 65536
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -52,7 +52,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.equations: list[Any] = []
         self.is_high = False
         self.constants: dict[int, tuple[Wire, Any]] = {}
-        self._setting = compat.flags()
+        self._setting = staging.settings()
 
     def wire(self, value: Any) -> Wire:
         """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
@@ -81,7 +81,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
-            found, effects = _result_types(primitive, params, types, self._setting)
+            found, effects = staging.results(primitive, params, types, self._setting)
             variables = [jex.Var(type) for type in found]
             operands = [wire.atom for wire in wires]
             self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
@@ -124,24 +124,6 @@ _OF_LITERALS: dict[Any, Callable[[Any, dict[str, Any]], Any]] = {  # operations 
     jex.primitives.convert_element_type_p: _converted,
     jex.primitives.broadcast_in_dim_p: lambda value, params: None if params["shape"] else value,
 }
-_operations: dict[Any, Any] = {}
-
-
-def _result_types(primitive: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
-    """The types of an operation's results, and its effects, as JAX works them out; once, if it holds no programs."""
-    if compat.holds_programs(params):
-        return _worked_out(primitive, params, types)
-    key = (primitive, tuple(params.items()), types, setting)
-    if key not in _operations:
-        if len(_operations) >= _OPERATIONS_KEPT:
-            _operations.clear()
-        _operations[key] = _worked_out(primitive, params, types)
-    return _operations[key]
-
-
-def _worked_out(primitive: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Any:
-    found, effects = primitive.abstract_eval(*types, **params)
-    return found if primitive.multiple_results else [found], effects
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Program:
@@ -251,10 +233,23 @@ def written(f: Callable[..., Any], *types: Any) -> Program:
     return Program.of(staging.program(flat, map(aval_of, leaves)), forms[0])
 
 
-def operation(term: Primitive, types: Iterable[Any]) -> Program:
+def operation(term: Primitive, types: Sequence[Any]) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
-    write = written if compat.holds_programs(dict(term.params)) else record
-    return write(lambda *arguments: bind(term, arguments), *types)
+    primitive, params = operation_of(term), dict(term.params)
+    holds_programs = staging.holds_programs(params)
+    if not (holds_programs or compat.has_named_axes() or compat.is_staged_otherwise(primitive)):
+        found = staging.known(primitive, params, tuple(types), staging.settings())
+        if found is not None:
+            return _single(primitive, params, types, *found)
+    return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
+
+
+def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], results: list[Any], effects: Any) -> Program:
+    """The program of one operation."""
+    inputs, outputs = [[jex.Var(type) for type in side] for side in (types, results)]
+    equation = jex.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
+    form = jax.tree.structure(tuple(outputs)) if primitive.multiple_results else LEAF
+    return Program([], inputs, outputs, [equation], form)
 
 
 def row_types(xs: Any) -> Any:

@@ -1,6 +1,8 @@
 """Programs that we have JAX write, against `jax.make_jaxpr`: the same equations, constants and parameters of calls."""
 
 import jax
+import jax.core
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -28,6 +30,38 @@ def test_a_program_is_that_of_make_jaxpr(name):
     ours, jaxs = staging.program(FUNCTIONS[name], [jax.typeof(v)]), jax.make_jaxpr(FUNCTIONS[name])(v)
     assert str(ours) == str(jaxs)
     assert [c is d for c, d in zip(ours.consts, jaxs.consts, strict=True)] == [True] * len(jaxs.consts)
+
+
+def operations(jaxpr):
+    """The equations of a program, and of those in it, that hold no program themselves."""
+    for equation in jaxpr.eqns:
+        inner = list(jex.jaxprs_in_params(equation.params))
+        yield from (e for p in inner for e in operations(p)) if inner else [equation]
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_of_an_operation_in_a_program_jax_is_not_asked_again(name, x64, monkeypatch):
+    monkeypatch.setattr(staging, "_known", {})
+    with jax.enable_x64(x64):
+        program = staging.program(FUNCTIONS[name], [jax.typeof(v)])
+        monkeypatch.setattr(staging, "_worked_out", lambda *_: pytest.fail("JAX is asked again"))
+        for equation in operations(program):
+            types = tuple(v.aval for v in equation.invars)
+            found, effects = staging.results(equation.primitive, equation.params, types, staging.settings())
+            expected, _ = equation.primitive.abstract_eval(*types, **equation.params)
+            assert found == (expected if equation.primitive.multiple_results else [expected])
+            assert not effects
+
+
+def test_results_are_known_by_all_that_they_depend_on(monkeypatch):
+    monkeypatch.setattr(staging, "_known", {})
+    weak, strong = (jax.core.ShapedArray((), "float32", weak_type=w) for w in (True, False))
+    asked = [(jex.primitives.add_p, {}, (a, b)) for a in (weak, strong) for b in (weak, strong)]
+    asked += [(jex.primitives.integer_pow_p, {"y": y}, (strong,)) for y in (2, 3)]
+    found = [staging.results(*question, staging.settings())[0][0].weak_type for question in asked]
+    assert found == [True, False, False, False, False, False]
+    assert len(staging._known) == len(asked)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 5])
