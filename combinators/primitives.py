@@ -30,7 +30,7 @@ _TABLE: dict[str, jex.Primitive] = {
     operation.name: operation for operation in vars(jex.primitives).values() if isinstance(operation, jex.Primitive)
 }
 
-_JAXS_OWN = frozenset(_TABLE)
+_JAXS_OWN = dict(_TABLE)
 _ACCURACY = ["cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"]
 _DEFAULTS: dict[str, dict[str, Any]] = {
     **{name: {"accuracy": None} for name in _ACCURACY},
@@ -85,10 +85,19 @@ def generation() -> int:
 
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
     """The arrow of an equation of a traced program, whose primitive may be a third party's own."""
+    if _JAXS_OWN.get(operation.name) is operation and not staging.holds_programs(params):
+        return _of_jax(operation.name, *params, *params.values())
     name, version = operation.name, 2
     while _TABLE.setdefault(name, operation) is not operation:
         name, version = f"{operation.name}.{version}", version + 1
     return Primitive(name, tuple(sorted(params.items())))
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _of_jax(name: str, *params: Any) -> Primitive:
+    """A primitive of JAX's own, to which equal parameters are the same.  All names come first, then all values."""
+    half = len(params) // 2
+    return Primitive(name, tuple(sorted(zip(params[:half], params[half:], strict=True))))
 
 
 def operation_of(term: Primitive) -> jex.Primitive:

@@ -108,8 +108,10 @@ class Program:
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
     @property
-    def _call(self) -> dict[str, Any]:
-        return _parameters(len(self.variables), max(len(self.outputs), 1), jax.sharding.get_abstract_mesh())
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a call of the program, as JAX writes them."""
+        sizes = len(self.variables), max(len(self.outputs), 1)
+        return {**_parameters(*sizes, jax.sharding.get_abstract_mesh()), "jaxpr": self.jaxpr, "name": self.name}
 
     def __call__(self, *leaves: Any) -> Any:
         """The result on the leaves of the arguments, by one call of the program's name."""
@@ -121,8 +123,7 @@ class Program:
             return jax.core.eval_jaxpr(self.jaxpr, [], *self.constants, *leaves)
         if not self.outputs and not self.jaxpr.effects:
             return []
-        params = {**self._call, "jaxpr": self.jaxpr, "name": self.name}
-        return jex.primitives.jit_p.bind(*self.constants, *leaves, **params)
+        return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
 
 
 @lru_cache(maxsize=1024)

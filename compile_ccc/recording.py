@@ -81,11 +81,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
-            found, effects = staging.results(primitive, params, types, self._setting)
-            variables = [jex.Var(type) for type in found]
-            operands = [wire.atom for wire in wires]
-            self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
-            results = [Wire(self, variable) for variable in variables]
+            results = self._append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
         return results if primitive.multiple_results else results[0]
 
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
@@ -96,6 +92,21 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         return self.copy(written(bind, *[wire.aval for wire in wires]), wires)
 
     process_custom_vjp_call = process_custom_jvp_call
+
+    def _append(
+        self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
+    ) -> list[Wire]:
+        variables = [jex.Var(type) for type in types]
+        operands = [wire.atom for wire in wires]
+        self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        return [Wire(self, variable) for variable in variables]
+
+    def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
+        """Appends one call of a program on these values."""
+        wires = [self.wire(value) for value in (*program.constants, *values)]
+        types = [v.aval for v in program.outputs]
+        self.is_high |= program.is_high
+        return self._append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
 
     def copy(self, program: Program, wires: Sequence[Wire]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
@@ -203,6 +214,14 @@ def run(program: Program, values: Iterable[Any]) -> list[Any]:
     if recorder is not None:
         return recorder.copy(program, [recorder.wire(value) for value in values])
     return jax.core.eval_jaxpr(program.jaxpr, [], *program.constants, *values)
+
+
+def call(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The results of a known program, by one call of it."""
+    recorder = _current()
+    if recorder is None or jax.config.jax_disable_jit or not program.outputs:
+        return program.call(values)
+    return recorder.call(program, values)
 
 
 def hoisted(program: Program) -> Program:

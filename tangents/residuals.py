@@ -15,7 +15,7 @@ import jax.core
 import jax.extend.core as jex
 
 from compile_ccc.programs import Program
-from compile_ccc.recording import hoisted, record, run
+from compile_ccc.recording import call, hoisted, record, run
 
 
 class Residuals:
@@ -65,7 +65,7 @@ class Residuals:
         constants = [source(kept, inputs) for source in self._sources]
         operands = [*constants, *self._in.flatten_up_to(cotangents)]
         program = self._program
-        return self._out.unflatten(program.call(operands) if program.name else run(program, operands))
+        return self._out.unflatten((call if program.name else run)(program, operands))
 
 
 class Step:
@@ -108,5 +108,5 @@ class Opened:
     def __call__(self, leaves: list[Any]) -> Any:
         """The result on the leaves of the arguments."""
         alone = run(self._before, [])
-        found = iter(self._call.call([*alone, *leaves]))
+        found = iter(call(self._call, [*alone, *leaves]))
         return self._call.form.unflatten([next(found) if i is None else alone[i] for i in self._alone])
