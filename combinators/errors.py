@@ -1,6 +1,7 @@
 """Errors as data: what failed, the offending part, what was expected, what came, the user's line, one hint.
 
-Every error of ours is a `DiffcurryError`; it is rendered here and nowhere else.  Raise one with keyword arguments:
+Every error of ours about a program is a `DiffcurryError`; it is rendered here and nowhere else.  (A check that fails is
+an `AssertionError`.)  Raise one with keyword arguments:
 
     raise ProjectionError("no such component", part=term, expected="an index below 2", got="3", hint="...")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from combinators.errors import UntypedFunctionError
+from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
@@ -26,6 +26,17 @@ def binds(f: Callable[..., Any], arity: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def check_arity(f: Callable[..., Any], arity: int, domain: object = "") -> None:
+    """Raises `ArityError` if f does not take that many arguments."""
+    if not binds(f, arity):
+        raise ArityError(
+            "a function is called with a wrong number of arguments",
+            expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
+            got=f"{arity}: {domain}" if arity else "none",
+            hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
+        )
 
 
 def argument_type(value: Any) -> Type:

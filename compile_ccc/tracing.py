@@ -6,7 +6,6 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
-import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from combinators import rules, staging
 from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
-    ArityError,
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
@@ -35,7 +33,7 @@ from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, type_of
 from combinators.values import Closure
 from compile_ccc import compat
-from compile_ccc.arguments import argument_type, binds, parameter_name
+from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.lambda_terms import Lam
@@ -183,13 +181,7 @@ def _stage(
     The last result says which captured values are code all the same: those that a rule of a derivative holds which is
     made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.
     """
-    if not binds(f, arity):
-        raise ArityError(
-            "a function is called with a wrong number of arguments",
-            expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
-            got=f"{arity}: {dom}",
-            hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
-        )
+    check_arity(f, arity, dom)
     cods: list[Type] = []
     inside: list[Any] = []  # the captured values as f sees them
     fixed: tuple[int, ...] = ()

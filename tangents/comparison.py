@@ -116,11 +116,17 @@ def compare(
     slopes, others = _attempts(ALONG, point, along)
     expected = [np.real(np.sum(wide(g) * t)) for g, t in zip(gradient, along, strict=True)]
 
-    rows = [Row(first, "is what the others are held against")]
+    rows = [_reference(first, point, gradient)]
     rows += [_worst(way, point, gradient, found, tolerance) for way, found in whole.items() if way != first]
     rows += [_worst(way, point, expected, found, tolerance) for way, found in slopes.items()]
     rows += [Row(way, f"is not there: {str(error).partition('\n')[0]}") for way, error in {**refused, **others}.items()]
     return Comparison(tuple(rows)).require()
+
+
+def _reference(way: str, point: Point, gradient: Leaves) -> Row:
+    """The row of the first way, which says where the gradient is no finite number."""
+    odd = [name for (_, name), g in zip(point.numbered, gradient, strict=True) if not np.all(np.isfinite(wide(g)))]
+    return Row(way, "is what the others are held against" + (f"; NOT FINITE by {', '.join(odd)}" if odd else ""))
 
 
 def _attempts(

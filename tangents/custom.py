@@ -24,7 +24,7 @@ from combinators.evaluate import evaluate
 from combinators.terms import Call
 from combinators.types import Function, Tensor, is_discrete, pack, same_type, type_of
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type
+from compile_ccc.arguments import argument_type, binds
 from compile_ccc.arrow import ccc
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import abstraction
@@ -58,7 +58,8 @@ def custom(
     With `result(*arguments)`, any value of the type that f gives, f is not translated: it is called when its function
     arguments are known closures, so it may use `lax.while_loop` over their calls, and their derivatives.
 
-    Raises `ArityError` or `ArgumentError` if what the pullback gives does not fit the arguments.
+    Raises `ArityError` for a pullback that takes other arguments, and `ArityError` or `ArgumentError` if what it gives
+    does not fit those of f.
     """
     if not (callable(f) and callable(pullback)):
         raise ArgumentError(
@@ -66,6 +67,13 @@ def custom(
             expected="custom(f, pullback)",
             got=(f, pullback),
             hint="custom(lambda f, x: f(x), lambda primals, y, g: ([(primals[1], g)], None))",
+        )
+    if not binds(_asking(pullback), 3):
+        raise ArityError(
+            "a pullback takes the arguments, what the function gave, and its cotangent",
+            expected="pullback(primals, result, cotangent)",
+            got=f"{getattr(pullback, '__name__', pullback)}{inspect.signature(pullback)}",
+            hint="it may take `wanted` too, by name",
         )
 
     @wraps(f, updated=())
@@ -131,8 +139,7 @@ class Rule:
 
     def _stated(self, primals: Any, y: Any, g: Any, wanted: tuple[bool, ...]) -> Any:
         """What the user's pullback gives: one cotangent for each argument."""
-        asks = "wanted" in inspect.signature(self.pullback).parameters
-        stated = self.pullback(primals, y, g, **({"wanted": wanted} if asks else {}))
+        stated = _asking(self.pullback, wanted)(primals, y, g)
         if isinstance(stated, tuple | list) and len(stated) == self.arity:
             return stated
         raise ArityError(
@@ -141,6 +148,15 @@ class Rule:
             got=repr(stated),
             hint="None stands for an argument without a cotangent",
         )
+
+
+def _asking(pullback: Callable[..., Any], wanted: tuple[bool, ...] = ()) -> Callable[..., Any]:
+    """The pullback as a function of three arguments, if it may be told what is wanted."""
+    try:
+        asks = "wanted" in inspect.signature(pullback).parameters
+    except (TypeError, ValueError):
+        return pullback
+    return partial(pullback, wanted=wanted) if asks else pullback
 
 
 def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represented:

@@ -146,6 +146,14 @@ def test_what_is_not_finite_is_equal_to_its_like_alone():
         compare(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0), 0.0)
 
 
+def test_a_gradient_that_is_not_finite_is_said_to_be():
+    """Of √x at -1 all ways give nan; they agree, and the table says so."""
+    found = compare(lambda p: jnp.sum(jnp.sqrt(p["x"])), {"x": jnp.array([-1.0, 4.0])})
+    assert found.ok
+    assert found.rows[0].words.endswith("NOT FINITE by p['x']")
+    assert "FINITE" not in str(compare(jnp.sin, 2.0))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_wrong_rule_for_one_number_is_found_in_any_direction(seed):
     with pytest.raises(GradientError, match="20 instead of 6"):

@@ -177,3 +177,15 @@ def test_what_is_no_rule_is_refused():
         custom(lambda x: x, 3.0)
     with pytest.raises(C.errors.UntypedFunctionError):
         ccc(lambda x: apply(lambda t: t, x))(2.0)
+
+
+@pytest.mark.parametrize("pullback", [lambda: None, lambda primals, y: (None,), lambda primals, y, g, more: (None,)])
+def test_a_pullback_that_takes_other_arguments_is_refused_where_it_is_given(pullback):
+    with pytest.raises(C.errors.ArityError, match=r"pullback\(primals, result, cotangent\)") as caught:
+        custom(lambda x: x, pullback)
+    assert "custom(lambda x: x, pullback)" in str(caught.value)
+
+
+def test_a_pullback_may_be_told_what_is_wanted_in_every_way_to_take_a_name():
+    for pullback in (lambda p, y, g, wanted: (3.0 * g,), lambda p, y, g, *, wanted: (3.0 * g,)):
+        assert grad(custom(lambda x: x, pullback))(2.0) == 3.0

@@ -534,3 +534,12 @@ def test_each_application_costs_a_constant_factor(name):
         counts.append(count(f, x))
     # The backward phase visits each operation at least once, so the factor is 2 at the least.
     assert all(2 * before <= after <= CHEAP * before for before, after in pairwise(counts)), counts
+
+
+@pytest.mark.parametrize("images", [(), (1.0,), (1.0, 2.0, 3.0)])
+def test_a_wrong_number_of_images_is_refused(images):
+    product = lambda x, y: x * y
+    for f in (product, function(product, F32, F32)):
+        with pytest.raises(C.errors.DiffcurryError, match=r"x, y|f32\[\], f32\[\]|2") as caught:
+            J(f)(*images)
+        assert "J(f)(*images)" in str(caught.value)
