@@ -16,7 +16,7 @@ from combinators.canonical import term_of
 from combinators.errors import BudgetError, UndecidedError, UnsupportedError
 from combinators.infer import abstract
 from combinators.neutral import Graph, Node, reachable
-from combinators.normalise import STEPS, normalise, stated, within_budget
+from combinators.normalise import STEPS, normalise, require_terms, stated, within_budget
 from combinators.quote import read_back
 from combinators.semantics import Run, length
 from combinators.show import parts, show, show_marked
@@ -75,6 +75,7 @@ def equal(f: Term, g: Term, domain: Type, steps: int = STEPS, *, codomain: Type 
     a loop or a sum is left, those that take more than `steps`, and loops and open cases that carry functions.  `steps`
     and `codomain` are as for `normalise`.  Raises what `infer` raises, and `CompositionError` if the codomains differ.
     """
+    require_terms(f, g)
     type = abstract(type_of(domain))
     runs: list[Run] = []
     try:

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -173,12 +174,19 @@ def is_users(file_name: str) -> bool:
 
 
 def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
-    """The innermost line of the user's own code: of the given (file, line) frames, else of the running stack."""
-    for file_name, line in _running() if frames is None else frames:
-        if is_users(file_name):
-            source = linecache.getline(file_name, line).strip()
-            return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
-    return ""
+    """The innermost line of the user's own code: of the given (file, line) frames, else of the running stack.
+
+    That of an installed library counts if there is no other.
+    """
+    found = [frame for frame in (_running() if frames is None else frames) if is_users(frame[0])]
+    if not found:
+        return ""
+    file_name, line = next((frame for frame in found if _INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
+    source = linecache.getline(file_name, line).strip()
+    return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def _running() -> Iterator[tuple[str, int]]:

@@ -86,7 +86,10 @@ def generation() -> int:
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
     """The arrow of an equation of a traced program, whose primitive may be a third party's own."""
     if _JAXS_OWN.get(operation.name) is operation and not staging.holds_programs(params):
-        return _of_jax(operation.name, *params, *params.values())
+        try:
+            return _of_jax(operation.name, *params, *params.values())
+        except TypeError:  # a parameter has no hash
+            pass
     name, version = operation.name, 2
     while _TABLE.setdefault(name, operation) is not operation:
         name, version = f"{operation.name}.{version}", version + 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -64,9 +65,8 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
         return _worked_out(operation, params, types)
     found = known(operation, params, types, setting)
     if found is None:
-        if len(_known) >= _KEPT:
-            _known.clear()
-        _known[_key(operation, params, types, setting)] = found = _worked_out(operation, params, types)
+        found = _worked_out(operation, params, types)
+        _keep(_key(operation, params, types, setting), found)
     return found
 
 
@@ -74,8 +74,8 @@ def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], settin
     """The results and effects of an operation without programs, if it was met before."""
     key = _key(operation, params, types, setting)
     if key not in _known:
-        while _unread:
-            _read(*_unread.popleft())
+        for unread in _taken():
+            _read(*unread)
     return _known.get(key)
 
 
@@ -89,8 +89,18 @@ _known: dict[Any, Known] = {}
 _unread: deque[tuple[Any, Any]] = deque(maxlen=16)  # programs of which it is not yet known what they say of operations
 
 
+def _taken() -> Iterator[tuple[Any, Any]]:
+    with suppress(IndexError):  # another thread may take the last one
+        while _unread:
+            yield _unread.popleft()
+
+
 def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
-    return operation, frozenset(params.items()), types, setting
+    """What the results of an operation depend on; None if a parameter has no hash."""
+    try:
+        return operation, frozenset(params.items()), types, setting
+    except TypeError:
+        return None
 
 
 def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
@@ -106,7 +116,14 @@ def _read(jaxpr: Any, setting: Any) -> None:
             inner = [p for p in jex.jaxprs_in_params(equation.params) if p not in seen]
             programs += inner
             seen.update(inner)
-            if not holds_programs(equation.params) and not equation.effects and len(_known) < _KEPT:
+            if not holds_programs(equation.params) and not equation.effects:
                 types = tuple([v.aval for v in equation.invars])
-                key = _key(equation.primitive, equation.params, types, setting)
-                _known.setdefault(key, ([v.aval for v in equation.outvars], equation.effects))
+                found = [v.aval for v in equation.outvars], equation.effects
+                _keep(_key(equation.primitive, equation.params, types, setting), found)
+
+
+def _keep(key: Any, found: Known) -> None:
+    if len(_known) >= _KEPT:
+        _known.clear()
+    if key is not None:
+        _known[key] = found

@@ -135,7 +135,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             "this is not a value of ours",
             expected="arrays, numbers, closures, and tuples, dicts or other pytrees of them",
             got=f"{leaf!r} of type {type(leaf).__name__}",
-            hint="keep other data out of the arguments: capture it in the lambda, where it is part of the code",
+            hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax.extend.core as jex
+from jax import lax
 
 from combinators.primitives import generation
-from combinators.staging import settings
+from combinators.staging import program, settings
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -25,8 +26,36 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
 
 def inlined(eqn: Any) -> Any:
     """The program that a call equation stands for, if calling it means no more than running it; else None."""
-    name = eqn.primitive.name
-    return eqn.params["jaxpr"] if name == "jit" else eqn.params["call_jaxpr"] if name == "closed_call" else None
+    match eqn.primitive.name:
+        case "jit":
+            return eqn.params["jaxpr"]
+        case "closed_call":
+            return eqn.params["call_jaxpr"]
+        case "reduce_window":
+            return _by_name(eqn)
+        case _:
+            return None
+
+
+_MONOIDS = {
+    "max": (jex.primitives.reduce_window_max_p, lax.max),
+    "min": (jex.primitives.reduce_window_min_p, lax.min),
+    "add": (jex.primitives.reduce_window_sum_p, lax.add),
+}
+
+
+def _by_name(eqn: Any) -> Any:
+    """reduce_window(x, start, f) as f(start, reduce_window_f(x)): JAX knows f by its name if it knows the start."""
+    params = dict(eqn.params)
+    reducer, _ = params.pop("jaxpr"), params.pop("consts")
+    name = reducer.eqns[0].primitive.name if len(reducer.eqns) == 1 else ""
+    types = [v.aval for v in eqn.invars]
+    alone = len(types) == 2 and set(reducer.eqns[0].invars if name else ()) == set(reducer.invars)
+    if name not in _MONOIDS or not alone:
+        return None
+    operation, combine = _MONOIDS[name]
+    of_windows = lambda x: operation.bind(x, **params)
+    return program(lambda x, start: [combine((y := of_windows(x)), lax.broadcast(start, y.shape))], types)
 
 
 def says_no_rule(error: Exception) -> bool:

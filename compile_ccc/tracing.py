@@ -203,6 +203,10 @@ def _stage(
             program = staging.program(flat, structs)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
+    except TypeError as error:
+        if "Tracer.__format__" in str(error):
+            raise _branch(error) from error
+        raise
     return program, cods[-1], fixed
 
 
@@ -210,6 +214,7 @@ _NEEDS_VALUE = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
 )
 
 

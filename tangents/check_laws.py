@@ -52,13 +52,15 @@ def _holds_at(law: Law, readings: Iterable[Reading], failing: list[Reading], dra
         name: draw(terms(of(dom), of(cod), size=_SIZE, control=control)) for name, (dom, cod) in law.arrows.items()
     }
     values = {name: value(of(type)) for name, type in law.values.items()}
-    x = value(of(law.domain))
+    plain = value(of(law.domain))
     left, right = law.sides(**arrows, **values)
     observed = observation(of(law.codomain), value)
     codomain = infer(observed, of(law.codomain))
     interpreted = draw(_THREE_IN_FOUR)
     for reading in readings:
         failing.append(reading)
+        stands = reading.types(of(law.domain))
+        x = plain if stands == of(law.domain) else value(stands)
         sides = [compose(side, observed) for side in (left, right)]
         with jax.disable_jit(interpreted):
             a, b = (reading.cases(side, x) for side in sides)

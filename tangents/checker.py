@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+from hypothesis.strategies import SearchStrategy
 
 from combinators.errors import ArgumentError, DiffcurryError
 from combinators.infer import infer
 from combinators.law import Law
 from combinators.laws import LAWS
 from combinators.terms import Primitive, Term
-from combinators.types import Function, Tensor, pack
+from combinators.types import Tensor, pack
 from compile_ccc.arguments import argument_type
-from compile_ccc.arrow import Arrow, trace
+from compile_ccc.arrow import Arrow
 from tangents.check_arrows import check_arrow
 from tangents.check_laws import check_law
 from tangents.check_spaces import check_space
-from tangents.reading import READINGS, Reading
+from tangents.reading import READINGS, Reading, representation
 from tangents.report import Report, Row
 from tangents.represent import SPACES
 from tangents.space import Space
+from tangents.subjects import subjects
 
 _SHAPES = ((), (3,), (2, 3), (0,))
 _PAIRS = (((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), ()), ((2, 3), (2, 1)), ((1, 3), (2, 3)), ((0, 3), (0, 3)))
@@ -36,21 +36,36 @@ def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any 
     - a primitive without a domain: the same, for one or two real arguments of several shapes, broadcast and empty ones;
     - a law of `C.LAWS`: both sides have the stated type, the same values and the same pullbacks in every reading;
     - a reading: all laws in this reading;
-    - a tangent space: its cotangents are a commutative monoid with an inner product.
+    - a tangent space: its cotangents are a commutative monoid with an inner product, and with its `curry` and `eval`
+      the laws of exponentials hold.
 
-    Values are drawn away from kinks, in float64, of either sign; `points`, a Hypothesis strategy, draws those of the
-    domain of a term or lambda instead, such as positive ones.  In a test one line is enough: `check(f, C.Tensor(3))`.
+    What can be computed in float64 is, where central differences see a derivative from about 1e-9 on; the stated dtypes
+    then have to give the same derivative up to rounding.  What cannot, since it names a dtype or joins its arguments
+    with float32, is checked as stated, and less sharply.  Values are drawn of either sign, away from kinks but by
+    chance; `points`, a Hypothesis strategy, draws those of the domain of a term or lambda instead, such as positive
+    ones.  In a test one line is enough: `check(f, C.Tensor(3))`.
+
     Raises `LawError` (an `AssertionError`), or `ArgumentError` for something that cannot be checked.
     """
-    if examples < 1:
-        raise ArgumentError("a check needs examples", expected="examples from 1 on", got=str(examples))
+    if not isinstance(examples, int) or examples < 1:
+        raise ArgumentError("a check needs examples", expected="examples, an int from 1 on", got=repr(examples))
+    if points is not None and not (domain and isinstance(points, SearchStrategy)):
+        raise ArgumentError(
+            "`points` draws values of a domain",
+            expected="a Hypothesis strategy, beside a domain",
+            got=f"points={points!r}, and {len(domain)} types",
+            hint="for example check(f, C.Tensor(), points=st.floats(0.5, 2.0))",
+        )
     match x:
         case Law():
             rows = check_law(x, READINGS.values(), examples, seed)
         case Reading():
             rows = [row for law in LAWS for row in check_law(law, [x], examples, seed)]
         case Space():
+            exponentials = [law for law in LAWS if law.group == "exponentials"]
+            reading = representation(x)
             rows = check_space(x, examples, seed)
+            rows += [row for law in exponentials for row in check_law(law, [reading], examples, seed)]
         case Primitive() if not domain:
             rows = [row for d in _domains(x) for row in _arrow(x, d, examples, seed, None)]
         case _ if (isinstance(x, Term | Arrow) or callable(x)) and domain:
@@ -66,25 +81,8 @@ def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any 
 
 
 def _arrow(x: Any, domain: tuple[Any, ...], examples: int, seed: int, points: Any) -> list[Row]:
-    with jax.enable_x64(True):
-        types = tuple(map(_wide, map(argument_type, domain)))
-        spaces = list(SPACES.values())
-        if isinstance(x, Term):
-            return check_arrow(str(x), x, pack(types), spaces, examples, seed, points=points)
-        meaning = lambda value: x(*(value if len(types) != 1 else (value,)))
-        name = getattr(x, "__name__", str(x))
-        return check_arrow(name, trace(x, *types).term, pack(types), spaces, examples, seed, meaning, points)
-
-
-def _wide(type: Any) -> Any:
-    """The type in float64, where central differences are accurate."""
-
-    def leaf(t: Any) -> Any:
-        if isinstance(t, Function):
-            return Function(_wide(t.dom), _wide(t.cod))
-        return Tensor(t.shape, float) if isinstance(t, Tensor) and jnp.issubdtype(t.dtype, jnp.floating) else t
-
-    return jax.tree.map(leaf, type)
+    stated, sharp = subjects(x, tuple(map(argument_type, domain)), points)
+    return check_arrow(stated, sharp, list(SPACES.values()), examples, seed, points)
 
 
 def _domains(term: Primitive) -> list[tuple[Any, ...]]:

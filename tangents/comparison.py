@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from combinators.errors import DiffcurryError, NotDifferentiableError, user_line
-from tangents.derivatives import asked_arguments, named
-from tangents.ways import ALONG, WHOLE, Leaves, Point, directions, step_of, wide
+from combinators.errors import ArgumentError, DiffcurryError, NotDifferentiableError, user_line
+from tangents.derivatives import asked_arguments, check_pair, named
+from tangents.ways import ALONG, DOUBLE, WHOLE, Leaves, Point, directions, step_of, wide
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class GradientError(AssertionError):
 
     def __init__(self, comparison: Comparison):
         self.comparison = comparison
-        worst = max(comparison.failures, key=lambda row: (row.error or 0.0) / row.allowed)
+        worst = max(comparison.failures, key=lambda row: (row.error or 0.0) / max(row.allowed, DOUBLE))
         what = f"{worst.way} gives another gradient by {worst.leaf}: {worst.words}"
         super().__init__(f"{what}\n  at: {user_line()}\n\n{comparison}")
 
@@ -80,7 +80,7 @@ class GradientError(AssertionError):
 def compare(
     f: Any,
     *arguments: Any,
-    argnums: int | tuple[int, ...] = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     tolerance: float | None = None,
     seed: int = 0,
@@ -99,7 +99,13 @@ def compare(
 
     Raises `GradientError` (an `AssertionError`), which names the worst leaf, or what `grad` raises.
     """
-    scalar = named(lambda *xs: f(*xs)[0], f) if has_aux else f
+    if not (isinstance(seed, int) and (tolerance is None or tolerance >= 0)):
+        raise ArgumentError(
+            "a comparison needs a seed and an error that is allowed",
+            expected="seed, an int, and tolerance, a number from 0 on, or None",
+            got=f"seed={seed!r}, tolerance={tolerance!r}",
+        )
+    scalar = named(lambda *xs: _first(f(*xs)), f) if has_aux else f
     point = Point(scalar, arguments, asked_arguments(argnums, arguments))
     if not point.numbered:
         raise NotDifferentiableError(
@@ -121,6 +127,11 @@ def compare(
     rows += [_worst(way, point, expected, found, tolerance) for way, found in slopes.items()]
     rows += [Row(way, f"is not there: {str(error).partition('\n')[0]}") for way, error in {**refused, **others}.items()]
     return Comparison(tuple(rows)).require()
+
+
+def _first(result: Any) -> Any:
+    check_pair(result)
+    return result[0]
 
 
 def _reference(way: str, point: Point, gradient: Leaves) -> Row:
@@ -154,6 +165,7 @@ def _worst(way: str, point: Point, expected: Leaves, found: Leaves, tolerance: f
     if way == "central differences":
         least = max(least, 10 * step_of(point) * abs(float(point.value(point.of(point.arguments)))))
         allowed = max(allowed, 3 * step_of(point))
+    allowed = allowed if tolerance is None else tolerance
     worst = Row(way, error=0.0)
     for (_, name), (a, b) in zip(point.numbered, pairs, strict=True):
         place, distance = _farthest(a, b)
@@ -161,7 +173,7 @@ def _worst(way: str, point: Point, expected: Leaves, found: Leaves, tolerance: f
         error = 0.0 if distance == 0 else distance / scale if scale else np.inf
         if error > (worst.error or 0.0):
             entry = f"{name}[{', '.join(map(str, place))}]" if place else name
-            worst = Row(way, f"{b[place]:.6g} instead of {a[place]:.6g}", entry, error, tolerance or allowed)
+            worst = Row(way, f"{b[place]:.6g} instead of {a[place]:.6g}", entry, error, allowed)
     return worst
 
 

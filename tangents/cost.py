@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from combinators.errors import user_line
+from combinators.errors import ArgumentError, user_line
 from compile_ccc.arrow import ccc
 from tangents.derivatives import value_and_grad
 from tangents.operations import operations
@@ -53,7 +54,7 @@ def assert_cheap_gradient(
     f: Any,
     *arguments: Any,
     factor: float = 5.0,
-    argnums: int | tuple[int, ...] = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     functions: str = "environment",
 ) -> Cost:
@@ -69,6 +70,8 @@ def assert_cheap_gradient(
 
     Raises `CostError` (an `AssertionError`), with both counts by primitives, and what `value_and_grad` raises.
     """
+    if not (isinstance(factor, int | float) and factor > 0):
+        raise ArgumentError("a factor is asked for", expected="a number above 0", got=repr(factor))
     gradient = value_and_grad(f, argnums, has_aux, functions)
     cost = Cost(operations(ccc(f), *arguments), operations(gradient, *arguments))
     if cost.ratio > factor:

@@ -98,7 +98,15 @@ def _checked(name: str, i: int, pullback: Callable[..., Any]) -> Callable[..., A
 
 
 def _check_arity(name: str, meaning: Callable[..., Any], pullbacks: tuple[Any, ...]) -> None:
-    parameters = inspect.signature(meaning).parameters.values()
+    try:
+        parameters = inspect.signature(meaning).parameters.values()
+    except ValueError as error:  # functions in C
+        raise ArgumentError(
+            f"how many arguments {name} has is not known",
+            expected="a meaning with a signature",
+            got=str(error),
+            hint=f'define("{name}", lambda x, y: ..., one pullback for x, one for y)',
+        ) from None
     kinds = [p.kind for p in parameters if p.default is p.empty]
     fixed = inspect.Parameter.VAR_POSITIONAL not in [p.kind for p in parameters]
     arguments = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) + kinds.count(inspect.Parameter.POSITIONAL_ONLY)

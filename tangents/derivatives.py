@@ -6,7 +6,7 @@ cotangents come out, so an equal function made anew compiles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
@@ -26,7 +26,7 @@ from compile_ccc.arrow import closure_of, positional
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing import seal
 from tangents.functions import check_environments, is_unknown
-from tangents.leaves import dense, filled, placed, structs
+from tangents.leaves import alike, dense, filled, placed, structs
 from tangents.operators import differential
 from tangents.pullbacks import Pullback, pullback_of
 from tangents.represent import rep, space_named
@@ -36,14 +36,14 @@ from tangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
 
 def value_and_grad(
     f: Any,
-    argnums: int | tuple[int, ...] = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     functions: str = "environment",
     allow_int: bool = False,
 ) -> Callable[..., tuple[Any, Any]]:
     """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
 
-    f gives a scalar of a real dtype; with `has_aux`, a pair (scalar, anything), and the value is that pair.  `argnums`
+    f gives a scalar of a real dtype; with `has_aux`, a pair (scalar, aux), and the value is that pair.  `argnums`
     says by which positional arguments to differentiate: an int, or a tuple, then the gradient is a tuple.  A gradient
     has the structure, shapes and dtypes of its argument, with zeros at integers; of a function argument it is a
     `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.  An argument without
@@ -60,14 +60,14 @@ def value_and_grad(
         closure = closure_of(g, arguments)
         spec = _Spec(len(arguments), asked, has_aux, functions)
         value, gradients = _value_and_gradients(spec, closure, pack(arguments))
-        return value, gradients if isinstance(argnums, tuple) else gradients[0]
+        return value, gradients[0] if is_one(argnums) else gradients
 
     return named(of_arguments, f)
 
 
 def grad(
     f: Any,
-    argnums: int | tuple[int, ...] = 0,
+    argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     functions: str = "environment",
     allow_int: bool = False,
@@ -122,13 +122,13 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
     if spec.has_aux:
-        _check_pair(result)
+        check_pair(result)
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
     _check_scalar(value, part)
     seed = type_of(value).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    return result, tuple(dense(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    return result, tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
 
 
 def gradient(f: Closure, x: Any) -> Any:
@@ -148,7 +148,7 @@ def _value_and_pullback(
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
     aux = None
     if has_aux:
-        _check_pair(release(y))
+        check_pair(release(y))
         y, aux = y
     primal = type_of(release(y))
     types = activate(primal, space.is_leaf)
@@ -178,11 +178,16 @@ def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
     )
 
 
+def is_one(argnums: Any) -> bool:
+    """Whether `argnums` names one argument, rather than being a tuple or list of them."""
+    return not isinstance(argnums, tuple | list)
+
+
 def asked_arguments(
-    argnums: int | tuple[int, ...], arguments: tuple[Any, ...], allow_int: bool = False
+    argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
 ) -> tuple[int, ...]:
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
-    numbers: tuple[Any, ...] = argnums if isinstance(argnums, tuple) else (argnums,)
+    numbers: tuple[Any, ...] = (argnums,) if is_one(argnums) else tuple(argnums)  # type: ignore[arg-type]
     if not all(isinstance(i, int) for i in numbers):
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",
@@ -210,7 +215,8 @@ def asked_arguments(
     return tuple(i % len(arguments) for i in numbers)
 
 
-def _check_pair(result: Any) -> None:
+def check_pair(result: Any) -> None:
+    """Raises `ArgumentError` for what is no pair of a value and an auxiliary result."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ArgumentError(
             "has_aux is set, and the result is no pair",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -22,7 +22,7 @@ from combinators.values import Closure
 from compile_ccc.arrow import closure_of, positional
 from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
-from tangents.derivatives import asked_arguments, named
+from tangents.derivatives import asked_arguments, is_one, named
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
@@ -38,7 +38,7 @@ type Blocks = dict[tuple[int, int], Any]  # ∂y/∂x by the numbers of the leav
 MODES = ("forward", "reverse")
 
 
-def jacobian(f: Any, argnums: int | tuple[int, ...] = 0, mode: str | None = None) -> Callable[..., Any]:
+def jacobian(f: Any, argnums: int | Sequence[int] = 0, mode: str | None = None) -> Callable[..., Any]:
     """A function like f that gives its Jacobian, like `jax.jacfwd` and `jax.jacrev`.
 
     For a result y and an argument x, arrays, it is an array of the shape (*y.shape, *x.shape).  In general it has the
@@ -64,7 +64,7 @@ def jacobian(f: Any, argnums: int | tuple[int, ...] = 0, mode: str | None = None
     return named(of_arguments, f)
 
 
-def hessian(f: Any, argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function like f that gives its Hessian, like `jax.hessian`: the Jacobian, in forward mode, of that in reverse.
 
     Of a scalar f by an array x it is an array of the shape (*x.shape, *x.shape).  For one product with a vector, `hvp`
@@ -93,10 +93,10 @@ class _Spec:
         return tuple(arguments[i] for i in self.asked) if self.is_tuple else arguments[self.asked[0]]
 
 
-def _spec(argnums: int | tuple[int, ...], arguments: tuple[Any, ...], mode: str | None = None) -> _Spec:
+def _spec(argnums: int | Sequence[int], arguments: tuple[Any, ...], mode: str | None = None) -> _Spec:
     asked = asked_arguments(argnums, arguments)
     check_environments([arguments[i] for i in asked], ENVIRONMENT)
-    return _Spec(len(arguments), asked, isinstance(argnums, tuple), mode)
+    return _Spec(len(arguments), asked, not is_one(argnums), mode)
 
 
 @differential

@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core.primitives import convert_element_type_p
 
-from combinators.types import LEAF, children, type_of
+from combinators.types import LEAF, children, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse
@@ -48,6 +49,19 @@ def dense(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
     leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
     filled = [zero_leaf(leaf) if c is ZERO else c for c, leaf in zip(gather(g, x, is_leaf), leaves, strict=True)]
     return form.unflatten(filled)
+
+
+def alike(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
+    """`dense`, for the user: the cotangent of a Python number, whose type is weak, is of a weak type too."""
+    leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
+    return form.unflatten(map(_alike, form.flatten_up_to(dense(g, x, is_leaf)), leaves))
+
+
+def _alike(g: Any, leaf: Any) -> Any:
+    value = leaf.value if isinstance(leaf, Held) else leaf
+    if isinstance(value, Closure) or is_discrete(type := type_of(value)) or not type.weak or type_of(g).weak:
+        return g
+    return convert_element_type_p.bind(jnp.asarray(g), new_dtype=type.dtype, weak_type=True, sharding=None)
 
 
 def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:

@@ -31,7 +31,8 @@ type Draw = Callable[[Type], Any]  # gives a value of a type
 class Reading:
     """One meaning of terms.
 
-    `types(τ)` says what stands for the type τ.  `cases(term, x)` reads a term at a value x of its domain.
+    `types(τ)` says what stands for the type τ.  `cases(term, x)` reads a term at a value x of what stands for its
+    domain.
     `compare(left, right, codomain, draw)` says in words how two results differ, or gives None; `codomain` is the
     codomain that is claimed, free of functions, and `draw` gives values of types, such as cotangents.
     """

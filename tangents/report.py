@@ -10,6 +10,8 @@ import hypothesis
 import jax
 from hypothesis import strategies as st
 
+from combinators.errors import DiffcurryError
+
 
 @dataclass(frozen=True)
 class Row:
@@ -66,6 +68,14 @@ class Counterexample(Exception):
     """Raised by a property at an example for which it does not hold, with the example in words."""
 
 
+class Unfit(Exception):
+    """Raised by a property at an example that is none, since the user's own strategy gives something else."""
+
+    def __init__(self, error: DiffcurryError):
+        super().__init__(str(error))
+        self.error = error
+
+
 _CHECKS = (  # how fast examples are drawn is not what is examined
     hypothesis.HealthCheck.too_slow,
     hypothesis.HealthCheck.data_too_large,
@@ -75,10 +85,19 @@ _CHECKS = (  # how fast examples are drawn is not what is examined
 )
 
 
-def examine(subject: str, property: str, reading: str, holds: Callable[[Any], None], examples: int, seed: int) -> Row:
+def examine(
+    subject: str,
+    property: str,
+    reading: str,
+    holds: Callable[[Any], None],
+    examples: int,
+    seed: int,
+    x64: bool = True,
+) -> Row:
     """The row of a property.  `holds(draw)` draws an example from strategies and raises `Counterexample` if it fails.
 
-    Any other exception is a failure too.  Examples are drawn and shrunk by Hypothesis, in float64, from the seed.
+    Any other exception but `Unfit` is a failure too.  Examples are drawn and shrunk by Hypothesis from the seed; `x64`
+    is JAX's setting for them.
     """
     tried = 0
 
@@ -99,8 +118,10 @@ def examine(subject: str, property: str, reading: str, holds: Callable[[Any], No
         holds(data.draw)
 
     try:
-        with jax.enable_x64(True):
+        with jax.enable_x64(x64):
             run()
+    except Unfit as unfit:
+        raise unfit.error from None
     except Exception as error:
         words = str(error) if isinstance(error, Counterexample) else f"{type(error).__name__}: {error}"
         return Row(subject, property, reading, tried, words)

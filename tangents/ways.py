@@ -72,7 +72,7 @@ class Point:
         """
         arguments = self.placed(leaves, self.arguments)
         try:
-            return self.f(*arguments)
+            return self.f(*jax.tree.map(_of_jax, arguments))
         except (TypeError, ValueError):
             return ccc(self.f)(*arguments)
 
@@ -80,7 +80,7 @@ class Point:
     def precision(self) -> float:
         """The distance from 1 to the next number in the least precise dtype that f computes with."""
         program = jax.make_jaxpr(self.value)(self.of(self.arguments)).jaxpr
-        return max(map(_precision, [*self.of(self.arguments), *_results(program)]))
+        return max(map(precision_of, [*self.of(self.arguments), *computed(program)]))
 
     @cached_property
     def sharpest(self) -> Point:
@@ -183,16 +183,21 @@ def _parameters(f: Any, count: int) -> list[str]:
     return [*names, *(f"argument {i}" for i in range(len(names), count))]
 
 
-def _results(program: Any) -> Iterator[Any]:
+def computed(program: Any) -> Iterator[Any]:
     """The types of the inexact numbers that a program computes."""
     for eqn in program.eqns:
         yield from (v.aval for v in eqn.outvars if jnp.issubdtype(getattr(v.aval, "dtype", bool), np.inexact))
         for inner in jex.jaxprs_in_params(eqn.params):
-            yield from _results(inner)
+            yield from computed(inner)
 
 
-def _precision(value: Any) -> float:
+def precision_of(value: Any) -> float:
     return float(jnp.finfo(value.dtype if hasattr(value, "dtype") else jnp.result_type(value)).eps)
+
+
+def _of_jax(leaf: Any) -> Any:
+    """An array as JAX has it, since NumPy's have other methods."""
+    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def _doubled(leaf: Any) -> Any:

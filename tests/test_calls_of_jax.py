@@ -16,7 +16,7 @@ from jax.custom_derivatives import linear_call
 from jax.experimental.ode import odeint
 
 from compile_ccc import trace
-from tangents import grad, represent
+from tangents import grad, jvp, represent, value_and_grad
 
 v = np.array([0.5, -1.0, 2.0])
 A = np.linspace(0.1, 1.0, 9).reshape(3, 3) + 2.0 * np.eye(3)
@@ -189,3 +189,20 @@ def test_on_two_devices():
     run = [sys.executable, str(here / "on_a_mesh.py")]
     done = subprocess.run(run, env=os.environ | flags, capture_output=True, text=True, timeout=100, cwd=here.parent)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("operation", "start"), [(lax.max, -np.inf), (lax.max, 1.5), (lax.min, np.inf), (lax.min, 1.5), (lax.add, 2.0)]
+)
+def test_a_window_may_start_with_a_value_of_the_program(operation, start):
+    """Such as a captured number: f(start, the reduction of the window), by definition, and so its derivative."""
+    x = np.array([1.0, 3.0, 2.0, 5.0])
+    weights = np.array([1.0, 10.0, 100.0])
+    pooled = lambda x: jnp.sum(weights * lax.reduce_window(x, start, operation, (2,), (1,), "VALID"))
+    by_hand = lambda x: jnp.sum(weights * operation(start, operation(x[:-1], x[1:])))
+    value, gradient = value_and_grad(pooled)(x)
+    expected, expected_gradient = jax.value_and_grad(by_hand)(x)
+    np.testing.assert_allclose(value, expected)
+    np.testing.assert_allclose(gradient, expected_gradient)
+    t = np.array([1.0, -1.0, 0.5, 2.0])
+    np.testing.assert_allclose(jvp(pooled, (x,), (t,))[1], t @ expected_gradient)

@@ -9,7 +9,7 @@ from jax import lax
 import combinators as C
 from benchmarks.models import MODELS
 from compile_ccc import black_box, ccc, function
-from tangents import compare
+from tangents import assert_cheap_gradient, compare
 from tangents.comparison import GradientError
 from tangents.ways import directions
 from tests.mutants.breaking import broken
@@ -152,6 +152,24 @@ def test_a_gradient_that_is_not_finite_is_said_to_be():
     assert found.ok
     assert found.rows[0].words.endswith("NOT FINITE by p['x']")
     assert "FINITE" not in str(compare(jnp.sin, 2.0))
+
+
+def test_arrays_of_numpy_are_arguments_as_for_grad():
+    assert compare(lambda x: jnp.sum(x.at[0].set(1.0) ** 2), np.arange(3.0, dtype=np.float32)).ok
+
+
+def test_what_is_asked_for_is_held_to():
+    square = lambda x: jnp.sum(x**2)
+    with pytest.raises(GradientError, match="allowed is 0"):
+        compare(lambda x: jnp.sum(jnp.sin(x)), v, tolerance=0.0)
+    with pytest.raises(C.errors.ArgumentError, match="no pair"):
+        compare(square, v, has_aux=True)
+    for wrong in ({"tolerance": -1.0}, {"tolerance": float("nan")}, {"seed": "a"}):
+        with pytest.raises(C.errors.ArgumentError, match="tolerance"):
+            compare(square, v, **wrong)
+    for factor in (float("nan"), "5", 0):
+        with pytest.raises(C.errors.ArgumentError, match="above 0"):
+            assert_cheap_gradient(square, v, factor=factor)
 
 
 @pytest.mark.parametrize("seed", range(8))

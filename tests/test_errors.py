@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import combinators as C
 from combinators import errors as E
 from compile_ccc import ccc, function, trace
-from tangents import add, grad, jvp, represent, value_and_grad, vjp, zero
+from tangents import add, define, grad, jvp, represent, value_and_grad, vjp, zero
 
 F32 = C.Tensor()
 F = C.Function(F32, F32)
@@ -195,6 +195,12 @@ PROGRAMS = {
     "an array for a function": (lambda: function(lambda f: f(one), F)(one), E.ArgumentError, "(f32[] ⇝ f32[])"),
     "text": (lambda: ccc(lambda x: x)("a"), E.ArgumentError, "'a' of type str"),
     "no function": (lambda: ccc(3.0)(one), E.ArgumentError, "got: 3.0"),
+    "a mask of traced values": (lambda: grad(lambda x: jnp.sum(x[x > 0]))(three), E.TracedBranchError, "jnp.where"),
+    "the text of a traced value": (lambda: ccc(lambda x: len(f"{x:.2f}") * x)(one), E.TracedBranchError, "format"),
+    "a lambda for a term": (lambda: C.equal(lambda x: x, ID, F32), E.ArgumentError, "trace(f, domain).term"),
+    "text for a term": (lambda: C.normalise("x", F32), E.ArgumentError, "got: 'x'"),
+    "a meaning without a signature": (lambda: define("most", max, lambda g, y, x: g), E.ArgumentError, "signature"),
+    "text as auxiliary": (lambda: grad(lambda x: (x, "a"), has_aux=True)(one), E.ArgumentError, "out of arguments and"),
     "no term": (lambda: C.compose(ID, lambda x: x), E.ArgumentError, "ccc(f)"),
     "an unknown primitive": (lambda: C.primitive("sine"), E.UnknownPrimitiveError, "such as sin"),
     "a gradient by an int": (lambda: grad(lambda n: n * 2)(3), E.NotDifferentiableError, "2.0 for 2"),

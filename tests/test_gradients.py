@@ -14,7 +14,7 @@ from jax import lax
 
 import combinators as C
 from compile_ccc import ccc, function
-from tangents import grad, value_and_grad
+from tangents import grad, jacobian, value_and_grad
 
 SPACES = ["environment", "list"]
 v = np.array([0.5, -1.0, 2.0])
@@ -288,3 +288,21 @@ def test_wrong_rules_show():
     assert float(grad(wrong_jvp)(3.0)) == 7.0
     assert [float(g) for g in grad(wrong_vjp, (0, 1))(3.0, 4.0)] == [20.0, 0.0]
     assert float(grad(lambda f, x: f(x), 1)(function(wrong_jvp, C.Tensor()), 3.0)) == 7.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda s: s**2, lambda s: jnp.sum(s * jnp.ones(3)), lambda s: jnp.sum(jnp.ones(3)), lambda s: {"s": s}["s"] * 2.0],
+    ids=["square", "product", "unused", "twice"],
+)
+def test_the_gradient_by_a_python_number_promotes_as_jaxs_does(f):
+    ours, jaxs = grad(f)(3.0), jax.grad(f)(3.0)
+    assert (ours.dtype, ours.weak_type) == (jaxs.dtype, jaxs.weak_type) == (jnp.float32, True)
+    assert (ours * jnp.bfloat16(2)).dtype == jnp.bfloat16
+    assert not grad(lambda x: jnp.sum(x**2))(jnp.ones(3)).weak_type
+
+
+def test_argnums_may_be_a_list():
+    found = grad(lambda x, y: x * y, [1, 0])(2.0, 5.0)
+    assert isinstance(found, tuple) and found == (2.0, 5.0)
+    assert jacobian(lambda x, y: x * y, [0])(2.0, 5.0) == (5.0,)

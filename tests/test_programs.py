@@ -10,6 +10,7 @@ from jax import lax
 
 from combinators import staging
 from combinators.identity import key_of
+from combinators.primitives import traced
 from combinators.rules import function_key
 from compile_ccc.programs import Program, literal_of
 
@@ -62,6 +63,17 @@ def test_results_are_known_by_all_that_they_depend_on(monkeypatch):
     found = [staging.results(*question, staging.settings())[0][0].weak_type for question in asked]
     assert found == [True, False, False, False, False, False]
     assert len(staging._known) == len(asked)
+
+
+def test_an_operation_with_a_parameter_without_a_hash_is_asked_for_each_time():
+    listed = jex.Primitive("listed")
+    listed.def_abstract_eval(lambda x, names: x)
+    for _ in range(2):
+        assert staging.results(listed, {"names": ["a"]}, (jax.typeof(v),), staging.settings()) == (
+            [jax.typeof(v)],
+            set(),
+        )
+    assert traced(listed, {"names": ["a"]}) is not traced(listed, {"names": ["b"]})
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 5])

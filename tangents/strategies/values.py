@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from combinators.context import Context
+from combinators.errors import ArgumentError
 from combinators.sums import Sum
 from combinators.terms import Curry
 from combinators.types import Function, Tensor, Type
@@ -40,6 +41,8 @@ def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size
         return numbers.array(type)
     if isinstance(type, Sum):
         return _sum(draw, type, numbers, size)
+    if not isinstance(type, Function):
+        raise ArgumentError("values are drawn of a type", expected="a type", got=repr(type), hint="such as C.Tensor(3)")
     from tangents.strategies.goals import Goal
     from tangents.strategies.terms import arrows
 
