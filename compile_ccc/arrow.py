@@ -54,7 +54,7 @@ class Arrow:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
-            return functools.reduce(lambda args, step: (step(*_spread(step, args)),), f.steps, arguments)[0]
+            return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
         return apply_closure(closure_of(f, arguments), arguments)
 
     def trace(self, *arguments: Any) -> Translation:
@@ -131,11 +131,11 @@ def _traced(f: Any, arguments: tuple[Any, ...]) -> tuple[Traced, list[Any]]:
             hint="write lambda x: ...",
         )
     captured = captures(f)
-    types = tuple(map(argument_type, _spread(f, arguments)))
+    types = tuple(map(argument_type, spread(f, arguments)))
     return traced(f, captured, pack(types), len(types)), captured.values
 
 
-def _spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """f((x, y)) as f(x, y), if the Python function f cannot mean the former: the two are one arrow."""
     one_tuple = len(arguments) == 1 and type(arguments[0]) is tuple
     spreads = one_tuple and not isinstance(f, Term | Closure) and not binds(f, 1) and binds(f, len(arguments[0]))

@@ -273,7 +273,7 @@ def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], result
 
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), xs)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], aval_of(x).dtype), xs)
 
 
 def aval_of(leaf: Any) -> Any:

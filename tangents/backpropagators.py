@@ -22,7 +22,7 @@ from combinators.terms import Eval, Proj, Term, compose
 from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import check_arity
-from compile_ccc.arrow import Arrow, ccc, closure_of
+from compile_ccc.arrow import Arrow, ccc, closure_of, spread
 from tangents.derivatives import vjp
 from tangents.functions import is_unknown
 from tangents.pullbacks import Pullback
@@ -84,7 +84,7 @@ class Image:
         (f, x), arguments = values, pack(images)
         is_value, no_functions = _is_value(f), jax.tree.structure(arguments) == jax.tree.structure(x)
         if not is_value:  # what f captured is seen by the tracing of _applied
-            check_arity(f, len(images), type_of(x) if no_functions else "")
+            check_arity(f, len(spread(f, images)), type_of(x) if no_functions else "")
             f = closure_of(partial(_applied, f), images)
         if is_value or not no_functions:
             _require_known((f, arguments))

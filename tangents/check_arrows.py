@@ -80,7 +80,7 @@ def check_arrow(
             row("central differences", space.name, lambda f, x, draw, r=reading: _dual(r, f, x, draw, sharp)),
         ]
     rows.append(row("duality", FORWARD.name, lambda f, x, draw: _duality(f, x, draw, sharp)))
-    if sharp is not stated and not has_functions((sharp.domain, sharp.codomain)):
+    if sharp is not stated and not has_functions(sharp.domain):
         precise = lambda draw: _precise(stated, sharp, stated.points(points, draw), draw)
         rows.append(examine(stated.name, "precision", ENVIRONMENT.name, precise, examples, seed, stated.x64))
     return rows
@@ -148,6 +148,8 @@ def _precise(stated: Subject, sharp: Subject, x: Any, draw: Any) -> None:
 
     Random numbers, for one thing, are others in float64.
     """
+    if has_functions(stated.codomain):  # they are of other types in float64
+        return
     rounding = 4 * stated.eps**0.5
     y, pullback = representation(ENVIRONMENT).cases(stated.term, x)
     g = draw(values_of(type_of(settled(y, y))))

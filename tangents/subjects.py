@@ -23,7 +23,7 @@ from tangents.ways import DOUBLE, computed, precision_of
 
 @dataclass(frozen=True)
 class Subject:
-    """An arrow on a domain, with its codomain there, under a setting of JAX's `jax_enable_x64`.
+    """An arrow on a domain, under a setting of JAX's `jax_enable_x64`.
 
     `eps` is the distance from 1 to the next number in the least precise dtype that it computes with.  `meaning(x)` is
     an independent meaning, such as the Python function that the term was translated from, or None.
@@ -32,10 +32,13 @@ class Subject:
     name: str
     term: Term
     domain: Type
-    codomain: Type
     x64: bool
     eps: float
     meaning: Callable[[Any], Any] | None = None
+
+    @property
+    def codomain(self) -> Type:
+        return infer(self.term, self.domain)
 
     @property
     def step(self) -> float:
@@ -57,11 +60,13 @@ def subjects(x: Any, types: tuple[Type, ...], points: Any) -> tuple[Subject, Sub
     is_double = any(isinstance(t, Tensor) and t.dtype in (np.float64, np.complex128) for t in jax.tree.leaves(types))
     stated = _subject(x, types, bool(jax.config.jax_enable_x64) or is_double)
     with jax.enable_x64(True):
-        wide = tuple(map(_wide, types))
+        wide = tuple(map(in_float64, types))
     if wide == types or (points is not None and has_functions(types)):  # a function that is given has its dtypes
         return stated, stated
     try:
         sharp = _subject(x, wide, True)
+        with jax.enable_x64(True):
+            infer(sharp.term, sharp.domain)
     except (TypeError, ValueError):  # it names a dtype, or joins its arguments with others of one
         return stated, stated
     return stated, sharp if sharp.eps == DOUBLE else stated
@@ -74,16 +79,15 @@ def _subject(x: Any, types: tuple[Type, ...], x64: bool) -> Subject:
         else:
             name, term = getattr(x, "__name__", str(x)), trace(x, *types).term
             meaning = lambda value: x(*(value if len(types) != 1 else (value,)))
-        domain = pack(types)
-        return Subject(name, term, domain, infer(term, domain), x64, _precision(term, domain), meaning)
+        return Subject(name, term, pack(types), x64, _precision(term, pack(types)), meaning)
 
 
-def _wide(type: Type) -> Type:
+def in_float64(type: Type) -> Type:
     """The type in float64 and complex128."""
 
     def leaf(t: Any) -> Any:
         if isinstance(t, Function):
-            return Function(_wide(t.dom), _wide(t.cod))
+            return Function(in_float64(t.dom), in_float64(t.cod))
         if not isinstance(t, Tensor) or is_discrete(t):
             return t
         return Tensor(t.shape, complex if jnp.issubdtype(t.dtype, jnp.complexfloating) else float)
@@ -96,7 +100,10 @@ def _precision(term: Term, domain: Type) -> float:
     if has_functions(domain):  # of what they compute with, nothing is known
         return max([DOUBLE, *map(precision_of, _inexact(domain))])
     structs = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), domain)
-    program = jax.make_jaxpr(lambda x: jax.tree.leaves(evaluate(term, x)))(structs).jaxpr
+    try:
+        program = jax.make_jaxpr(lambda x: jax.tree.leaves(evaluate(term, x)))(structs).jaxpr
+    except Exception:  # the check itself will say what fails
+        return max([DOUBLE, *map(precision_of, _inexact(domain))])
     return max([DOUBLE, *map(precision_of, [*_inexact(domain), *computed(program)])])
 
 
@@ -143,4 +150,5 @@ def _inexact(type: Type) -> list[Tensor]:
 
 
 def has_functions(type: Type) -> bool:
+    """Whether a type has functions in it."""
     return any(isinstance(leaf, Function) for leaf in jax.tree.leaves(type))

@@ -192,6 +192,7 @@ def computed(program: Any) -> Iterator[Any]:
 
 
 def precision_of(value: Any) -> float:
+    """The distance from 1 to the next number in the dtype of a value, or a type."""
     return float(jnp.finfo(value.dtype if hasattr(value, "dtype") else jnp.result_type(value)).eps)
 
 

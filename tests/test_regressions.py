@@ -72,3 +72,17 @@ def test_a_loop_without_jit(loop, functions):
         got = represent(term, functions=functions)(0.7, v)[1](1.0)
     for g, e in zip(got, expected, strict=True):
         np.testing.assert_allclose(g, e, rtol=1e-6)
+
+
+@pytest.mark.parametrize("arrow", [C.terms.Fold(), C.terms.Scan()], ids=str)
+def test_a_loop_over_an_array_of_numpy_in_float64_where_jax_has_float32(arrow, functions):
+    """Σ (s x) over three ones, from s: s, whose derivative by itself is 1; the array is cast as JAX casts it."""
+    step = C.curry(C.proj(-1) >> C.primitive("mul"))
+    if isinstance(arrow, C.terms.Scan):
+        step = C.curry(C.proj(-1) >> C.primitive("mul") >> C.prod(C.id, C.id))
+    y, pullback = represent(C.prod(step, C.id, C.const(np.ones(3))) >> arrow, functions=functions)(np.float32(2.0))
+    state = y if isinstance(arrow, C.terms.Fold) else y[0]
+    assert (state.dtype, state) == (jnp.float32, 2.0)
+    zeros = jnp.zeros(3, jnp.float32)
+    g = jnp.float32(1.0) if isinstance(arrow, C.terms.Fold) else (jnp.float32(1.0), zeros)
+    assert pullback(g) == 1.0

@@ -5,6 +5,7 @@ They draw few examples, and do not shrink them.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,17 +14,16 @@ import jax
 import numpy as np
 
 import combinators as C
-from combinators.types import pack
-from compile_ccc import function, trace
+from compile_ccc import function
 from tangents import report, vjp
 from tangents.check_arrows import check_arrow
 from tangents.check_laws import check_law
 from tangents.check_spaces import check_space
-from tangents.checker import _wide
 from tangents.differences import difference
 from tangents.reading import READINGS
 from tangents.represent import SPACES
 from tangents.strategies import Program
+from tangents.subjects import in_float64, subjects
 
 type Check = Callable[[], list[str]]
 
@@ -65,11 +65,13 @@ def holds(
 
     def run() -> list[str]:
         with jax.enable_x64(True):
-            types = tuple(map(_wide, domain))
-            term = f if isinstance(f, C.terms.Term) else trace(f, *types).term
-            python = None if term is f else lambda x: (meaning or f)(*(x if len(types) != 1 else (x,)))
+            types = tuple(map(in_float64, domain))
+            stated, _ = subjects(f, types, None)
+            if meaning is not None:
+                on_numpy = lambda x: jax.tree.map(np.asarray, x if len(types) != 1 else (x,))
+                stated = replace(stated, meaning=lambda x: meaning(*on_numpy(x)))
             with jax.disable_jit():  # compiling a loop takes longer than running it step by step
-                return failures(check_arrow("", term, pack(types), [SPACES[s] for s in spaces], examples, 0, python))
+                return failures(check_arrow(stated, stated, [SPACES[s] for s in spaces], examples, 0))
 
     return run
 
