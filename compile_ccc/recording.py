@@ -81,7 +81,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
-            results = self._append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
+            results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
         return results if primitive.multiple_results else results[0]
 
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
@@ -93,9 +93,10 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
 
     process_custom_vjp_call = process_custom_jvp_call
 
-    def _append(
+    def append(
         self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
     ) -> list[Wire]:
+        """Appends an operation whose results have these types."""
         variables = [jex.Var(type) for type in types]
         operands = [wire.atom for wire in wires]
         self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
@@ -106,7 +107,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         wires = [self.wire(value) for value in (*program.constants, *values)]
         types = [v.aval for v in program.outputs]
         self.is_high |= program.is_high
-        return self._append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
+        return self.append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
 
     def copy(self, program: Program, wires: Sequence[Wire]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
@@ -203,14 +204,14 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
 
 def _placed(program: Program, leaves: list[Any]) -> Any:
     """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
-    recorder = _current()
+    recorder = current()
     results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))
     return program.form.unflatten(results)
 
 
 def run(program: Program, values: Iterable[Any]) -> list[Any]:
     """The results of a known program: copied if a program is being written, else operation by operation."""
-    recorder = _current()
+    recorder = current()
     if recorder is not None:
         return recorder.copy(program, [recorder.wire(value) for value in values])
     return jax.core.eval_jaxpr(program.jaxpr, [], *program.constants, *values)
@@ -218,7 +219,7 @@ def run(program: Program, values: Iterable[Any]) -> list[Any]:
 
 def call(program: Program, values: Sequence[Any]) -> list[Any]:
     """The results of a known program, by one call of it."""
-    recorder = _current()
+    recorder = current()
     if recorder is None or jax.config.jax_disable_jit or not program.outputs:
         return program.call(values)
     return recorder.call(program, values)
@@ -233,7 +234,7 @@ def hoisted(program: Program) -> Program:
     return Program.pruned(list(known), inputs, program.outputs, rest, program.form, program.name, program.is_high)
 
 
-def _current() -> Recorder | None:
+def current() -> Recorder | None:
     """The program that is being written, if JAX traces nothing else inside it."""
     with jex.take_current_trace() as trace:
         return trace if isinstance(trace, Recorder) else None

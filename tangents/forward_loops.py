@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import jax
 import jax.numpy as jnp
 
-from combinators.control import scan, switch
+from combinators.control import switch
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
 from combinators.sums import branch_domain, chosen
@@ -22,6 +22,7 @@ from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, hoisted, record, row_types
+from compile_ccc.scans import scan
 from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
 

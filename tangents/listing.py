@@ -15,9 +15,9 @@ from typing import Any
 import jax
 
 from combinators.context import extend
-from combinators.control import scan
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
 from combinators.values import Closure
+from compile_ccc.scans import scan
 from tangents.calls import Block, Calls
 from tangents.functions import code_of
 from tangents.leaves import dense, fitted, gather, placed, zero_leaf

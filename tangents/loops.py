@@ -14,13 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from combinators.control import scan
 from combinators.errors import UnsupportedError
 from combinators.infer import carried
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.recording import aval_of, record, recorded, row_types
+from compile_ccc.scans import scan
 from tangents.calls import Calls
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Residuals, Step
@@ -117,7 +117,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in residuals.result[0].items() if not isinstance(c, Calls)}
         start = (filled(g_state, last, leaf), zeros)
         rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
-        (g_s, total), (calls, g_x) = scan(recorded(backward), start, rows, term.length, not term.reverse)
+        (g_s, total), (calls, g_x) = scan(backward, start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
 

@@ -82,7 +82,7 @@ class Step:
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The step's result, which ends in the residuals that vary."""
-        results = self._program.call(jax.tree.leaves(arguments))
+        results = call(self._program, jax.tree.leaves(arguments))
         *result, _ = self._program.form.unflatten(results)
         return (*result, [results[i] for i in self._numbers if i not in self._fixed])
 

@@ -13,6 +13,8 @@ from combinators.identity import key_of
 from combinators.primitives import traced
 from combinators.rules import function_key
 from compile_ccc.programs import Program, literal_of
+from compile_ccc.recording import record
+from compile_ccc.scans import scan
 
 v, met = jnp.array([0.5, -1.0, 2.0]), jnp.array([1.0, 2.0, 4.0])
 
@@ -74,6 +76,44 @@ def test_an_operation_with_a_parameter_without_a_hash_is_asked_for_each_time():
             set(),
         )
     assert traced(listed, {"names": ["a"]}) is not traced(listed, {"names": ["b"]})
+
+
+STEPS = {
+    "a state and rows": (lambda s, x: (s * x, s), 2.0, v),
+    "what it met": (lambda s, x: (jnp.dot(s, met) * x + s, jnp.sum(s)), v, v),
+    "two states, and no rows": (lambda s, _: ((s[1], s[0] * s[1]), ()), (v, met), None),
+    "rows in a pair": (lambda s, x: (s + x[0] * x[1]["a"], {"b": x[0] - s, "c": s}), jnp.float32(1), (v, {"a": v})),
+    "a state that stays": (lambda s, x: ((s[0], s[1] * x), s[1]), (2.0, jnp.float32(1)), v),
+    "rows that come out": (lambda s, x: (s * x, x), jnp.float32(1), v),
+    "a loop in a loop": (lambda s, x: (lax.scan(lambda t, y: (t * y, None), s, met * x)[0], s), jnp.float32(1), v),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_loop_is_what_jax_writes(name, reverse):
+    step, state, xs = STEPS[name]
+    length = None if xs is not None else 4
+    program = record(lambda state, xs: scan(step, state, xs, length, reverse), state, xs)
+    of_jax = lambda state, xs: lax.scan(step, state, xs, length, reverse)
+    (ours,), (jaxs,) = (
+        [e for e in operations_and_loops(p) if e.primitive is jex.primitives.scan_p][:1]
+        for p in (program.jaxpr, jax.make_jaxpr(of_jax)(state, xs).jaxpr)
+    )
+    assert [v.aval for v in ours.outvars] == [v.aval for v in jaxs.outvars]
+    assert len(ours.invars) == len(jaxs.invars)
+    for key in ("ft_in", "ft_out", "length", "reverse", "unroll"):
+        assert ours.params[key] == jaxs.params[key]
+    for got, expected in zip(
+        jax.tree.leaves(program(*jax.tree.leaves((state, xs)))), jax.tree.leaves(of_jax(state, xs)), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def operations_and_loops(jaxpr):
+    """The equations of a program and of the calls in it."""
+    for equation in jaxpr.eqns:
+        yield from operations_and_loops(equation.params["jaxpr"]) if equation.primitive.name == "jit" else [equation]
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 5])
