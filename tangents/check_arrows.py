@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,7 +25,8 @@ from tangents.reading import FORWARD, representation
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space
 from tangents.strategies import values_of
-from tangents.subjects import Subject, converted, has_functions
+from tangents.strategies.goals import has_functions
+from tangents.subjects import Subject, converted
 from tangents.ways import wide
 
 
@@ -59,10 +61,10 @@ def check_arrow(
         alike = values_of(type_of(x))  # functions of one code, so that they make one array
         _batched(f, [x, draw(alike) if points is None else sharp.points(points, draw)])
 
-    def translated(draw: Any) -> None:
+    def translated(draw: Any, meaning: Callable[[Any], Any]) -> None:
         x, seen = sharp.points(points, draw), observer(draw)
         arrays = jax.tree.map(jnp.asarray, x)
-        left, right = evaluate(compose(term, seen), x), evaluate(seen, sharp.meaning(arrays))  # type: ignore[misc]
+        left, right = evaluate(compose(term, seen), x), evaluate(seen, meaning(arrays))
         _same(left, right, "the translation changes the value", term, x)
 
     rows = [
@@ -71,7 +73,8 @@ def check_arrow(
         row("vmap", "meaning", batched),
     ]
     if sharp.meaning is not None:
-        rows.append(examine(sharp.name, "Python's meaning", "meaning", translated, examples, seed, sharp.x64))
+        means = partial(translated, meaning=sharp.meaning)
+        rows.append(examine(sharp.name, "Python's meaning", "meaning", means, examples, seed, sharp.x64))
     for space in spaces:
         reading = representation(space)
         rows += [
@@ -123,8 +126,7 @@ def _dual(reading: Any, f: Term, x: Any, draw: Any, at: Subject) -> None:
     pick = lambda c, ahead, behind, along: change(ahead, behind) if _is_calls(c) else along
     tangent = jax.tree.map(pick, cotangent, *(settled(end, end) for end in ends), t, is_leaf=_is_calls)
     values = jax.tree.map(lambda leaf: 1.0 + np.abs(leaf) if _is_inexact(leaf) else leaf, settled(y, y))
-    size = sum(float(np.sum(np.abs(product))) for product in _products(g, values))
-    rounding = 20 * at.eps / at.step * size  # of values, and of what they are computed from
+    rounding = 20 * at.eps / at.step * _size(_products(g, values))  # of values, and of what they are computed from
     numeric, exact, allowed = _agree((g, slope), (cotangent, tangent), at.tolerance, rounding)
     words = f"central differences give {numeric}, the pullback {exact}, in the direction {t}"
     _require(abs(numeric - exact) <= allowed, words, f, x)
@@ -172,9 +174,13 @@ def _like(value: Any, other: Any) -> Any:
 def _agree(first: tuple[Any, Any], second: tuple[Any, Any], relative: float, rounding: float) -> tuple[float, ...]:
     """The two pairings ⟨g, t⟩, and how far apart they may be."""
     left, right = (list(_products(*pair)) for pair in (first, second))
-    size = sum(float(np.sum(np.abs(product))) for product in (*left, *right))
     totals = [sum(float(np.sum(np.real(product))) for product in side) for side in (left, right)]
-    return *totals, relative * size + rounding
+    return *totals, relative * _size((*left, *right)) + rounding
+
+
+def _size(products: Iterable[Any]) -> float:
+    """Σ |g| |t|, to which errors of a pairing are relative."""
+    return sum(float(np.sum(np.abs(product))) for product in products)
 
 
 def _products(g: Any, t: Any) -> Iterator[Any]:

@@ -187,7 +187,7 @@ def asked_arguments(
     argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
 ) -> tuple[int, ...]:
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
-    numbers: tuple[Any, ...] = (argnums,) if is_one(argnums) else tuple(argnums)  # type: ignore[arg-type]
+    numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
     if not all(isinstance(i, int) for i in numbers):
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from combinators.types import Function, Tensor, Type, is_discrete, pack, type_of
 from compile_ccc.arrow import trace
 from tangents.report import Unfit
 from tangents.strategies import values_of
+from tangents.strategies.goals import has_functions
 from tangents.ways import DOUBLE, computed, precision_of
 
 
@@ -97,14 +99,12 @@ def in_float64(type: Type) -> Type:
 
 def _precision(term: Term, domain: Type) -> float:
     """The distance from 1 to the next number in the least precise dtype that a term computes with on a domain."""
-    if has_functions(domain):  # of what they compute with, nothing is known
-        return max([DOUBLE, *map(precision_of, _inexact(domain))])
-    structs = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), domain)
-    try:
-        program = jax.make_jaxpr(lambda x: jax.tree.leaves(evaluate(term, x)))(structs).jaxpr
-    except Exception:  # the check itself will say what fails
-        return max([DOUBLE, *map(precision_of, _inexact(domain))])
-    return max([DOUBLE, *map(precision_of, [*_inexact(domain), *computed(program)])])
+    types: list[Any] = list(_inexact(domain))
+    if not has_functions(domain):  # of what they compute with, nothing is known
+        structs = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), domain)
+        with suppress(Exception):  # the check itself will say what fails
+            types += computed(jax.make_jaxpr(lambda x: jax.tree.leaves(evaluate(term, x)))(structs).jaxpr)
+    return max([DOUBLE, *map(precision_of, types)])
 
 
 def converted(value: Any, domain: Type) -> Any:
@@ -147,8 +147,3 @@ def _inexact(type: Type) -> list[Tensor]:
         elif isinstance(leaf, Tensor) and not is_discrete(leaf):
             found.append(leaf)
     return found
-
-
-def has_functions(type: Type) -> bool:
-    """Whether a type has functions in it."""
-    return any(isinstance(leaf, Function) for leaf in jax.tree.leaves(type))
