@@ -181,12 +181,12 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
     found = [frame for frame in (_running() if frames is None else frames) if is_users(frame[0])]
     if not found:
         return ""
-    file_name, line = next((frame for frame in found if _INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
+    file_name, line = next((frame for frame in found if INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
     source = linecache.getline(file_name, line).strip()
     return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
 
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def _running() -> Iterator[tuple[str, int]]:

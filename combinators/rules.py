@@ -38,6 +38,13 @@ def function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
+def captured_tracers(f: Any) -> list[Any]:
+    """The tracers that a function captures: all that its key goes by."""
+    walk = _Walk()
+    walk.of(f)
+    return walk.tracers
+
+
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
     walk, programs, seen = _Walk(), [program], {id(program)}
@@ -87,7 +94,7 @@ class _Walk:
                 return (type(value), frozenset(map(identity.key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
-            case jax.custom_jvp() | jax.custom_vjp() if _is_global_of_jax(value):
+            case jax.custom_jvp() | jax.custom_vjp() if is_global_of_jax(value):
                 return Same(value)
             case jax.custom_jvp() | jax.custom_vjp():
                 return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
@@ -136,12 +143,22 @@ def global_names(f: types.FunctionType) -> list[str]:
     return [name for name in _loaded(f.__code__) if name in f.__globals__]
 
 
+def attribute_names(f: types.FunctionType) -> tuple[str, ...]:
+    """The names of the attributes that a function uses, itself or in functions inside it."""
+    return _used(f.__code__)
+
+
 def is_empty(cell: Any) -> bool:
     """Whether a cell of a function has no content yet."""
     try:
         return cell.cell_contents is cell
     except ValueError:
         return True
+
+
+def is_global_of_jax(f: Any) -> bool:
+    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
+    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f
 
 
 @lru_cache(maxsize=16384)
@@ -151,10 +168,11 @@ def _loaded(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *inner]))
 
 
+@lru_cache(maxsize=16384)
+def _used(code: types.CodeType) -> tuple[str, ...]:
+    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _used(const)]
+    return tuple(dict.fromkeys([*code.co_names, *inner]))
+
+
 def _is_jaxs(value: Any) -> bool:
     return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")
-
-
-def _is_global_of_jax(f: Any) -> bool:
-    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
-    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f

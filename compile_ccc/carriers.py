@@ -8,6 +8,7 @@ size of the batch and which operands have its axis in front, so that what is not
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,22 +40,23 @@ class Trace:
 
     def __init__(self, closed: bool = False) -> None:
         self.closed, self.has_functions = closed, False
-        self._functions: dict[int, FunctionValue] = {}
+        self._types: dict[int, tuple[weakref.ref[Any], Function]] = {}  # JAX looks for tracers that outlive their trace
 
     def note(self, f: FunctionValue) -> None:
         self.has_functions = True
         if isinstance(f.carrier, jax.core.Tracer):
-            self._functions[id(f.carrier)] = f
+            self._types[id(f.carrier)] = weakref.ref(f.carrier), f.type
 
     def forget(self) -> None:
         """Lets go of the carriers when the trace has ended."""
-        self._functions.clear()
+        self._types.clear()
 
     def value(self, constant: Any) -> Any:
         """A constant of a traced program as a value: carriers as the function that they stand for."""
         if not is_carrier(constant):
             return constant
-        return next(t._functions[id(constant)] for t in active_traces.get() if id(constant) in t._functions)
+        known = ((t, *t._types[id(constant)]) for t in active_traces.get() if id(constant) in t._types)
+        return next(FunctionValue(constant, type, t) for t, carrier, type in known if carrier() is constant)
 
 
 @contextmanager

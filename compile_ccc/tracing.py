@@ -6,6 +6,7 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
+from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
 from compile_ccc.translate import translate
 
 
@@ -124,7 +126,7 @@ def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
 
 
-_cache: OrderedDict[Any, tuple[Traced, Any]] = OrderedDict()
+_cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()
 _fixed: dict[Any, tuple[int, ...]] = {}
 _CACHE_SIZE = 4096
 
@@ -136,15 +138,18 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     of_types = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
     key = (of_types, key_of(values(_fixed.get(of_types, ()))))
-    if key in _cache:
+    if key in _cache and not are_defined_again(_cache[key][1]):
         _cache.move_to_end(key)
         return _cache[key][0]
+    rules_met = rules_of(f)
     result = _trace(f, captured, types, dom, arity)
     if result.fixed:
         _fixed[of_types] = result.fixed
         key = (of_types, key_of(values(result.fixed)))
-    if not any(isinstance(c, jax.core.Tracer | FunctionValue) for c in (*result.constants, *values(result.fixed))):
-        _cache[key] = (result, captured.kept)  # what is in the key by identity must stay alive
+    held = (*result.constants, *values(result.fixed), *captured.kept)
+    lasting = not any(isinstance(value, jax.core.Tracer | FunctionValue) for value in held)
+    if lasting and all(is_lasting(g) for g, _ in rules_met):
+        _cache[key] = (result, rules_met, captured.kept)  # what is in the key by identity must stay alive
         if len(_cache) > _CACHE_SIZE:
             _cache.popitem(last=False)
     return result
@@ -183,13 +188,13 @@ def _stage(
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
-    inside: list[Any] = []  # the captured values as f sees them
+    inside: list[Any] = []  # whether this is a captured value as f sees it; JAX looks for tracers that outlive a trace
     fixed: tuple[int, ...] = ()
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
         values = [captured.values[i] if i in fixed else v for i, v in enumerate(values)]
-        inside[:] = values
+        inside[:] = [weakref.ref(v) for v in values]
         result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
@@ -198,7 +203,7 @@ def _stage(
     try:
         program = staging.program(flat, structs)
         held = rules.held_tracers(program.jaxpr) if captured.values else []
-        fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
+        fixed = tuple(i for i, v in enumerate(inside) if any(v() is t for t in held))
         if fixed:
             program = staging.program(flat, structs)
     except _NEEDS_VALUE as error:

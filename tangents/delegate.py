@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
@@ -75,7 +77,8 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
     def backward(*values: Any) -> Any:
         residuals, cotangents = values[: len(trees[2])], iter(values[len(trees[2]) :])
         g = [np.zeros(t.shape, jax.dtypes.float0) if is_discrete(t) else next(cotangents) for t in trees[1]]
-        return trees[0].unflatten(residuals)(g)
+        found = trees[0].unflatten(residuals)(g)
+        return [_of_dtype(types[i].dtype, c) for i, c in zip(asked, found, strict=True)]
 
     try:
         forward_program = written(forward, *types)
@@ -85,3 +88,12 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
         if not compat.says_no_rule(error):
             raise
         return operation(term, types), Refused(str(error).strip().splitlines()[0])
+
+
+def _of_dtype(dtype: Any, g: Any) -> Any:
+    """The cotangent of an argument of this dtype.  JAX takes any other one from the rule of a `jax.custom_vjp`."""
+    if g.dtype == dtype:
+        return g
+    if jnp.issubdtype(g.dtype, np.complexfloating) and not jnp.issubdtype(dtype, np.complexfloating):
+        raise TypeError(f"Custom VJP bwd rule must produce real cotangents of a {dtype}, but gives {jax.typeof(g)}")
+    return lax.convert_element_type(g, dtype)
