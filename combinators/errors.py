@@ -118,6 +118,10 @@ class TracedBranchError(DiffcurryError):
     """Python control flow depends on a traced value."""
 
 
+class NeedsValueError(TracedBranchError):
+    """A rule of a derivative needs the value of a traced array."""
+
+
 class NotDifferentiableError(DiffcurryError):
     """A derivative is asked for that does not exist."""
 
@@ -184,6 +188,12 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
     file_name, line = next((frame for frame in found if INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
     source = linecache.getline(file_name, line).strip()
     return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
+
+
+def line_of_error(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error came through."""
+    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    return user_line(reversed(frames))
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

@@ -38,6 +38,11 @@ def function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
+def is_function(value: Any) -> bool:
+    """Whether a parameter of a program of JAX is a Python function."""
+    return isinstance(value, _FUNCTIONS)
+
+
 def captured_tracers(f: Any) -> list[Any]:
     """The tracers that a function captures: all that its key goes by."""
     walk = _Walk()

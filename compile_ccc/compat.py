@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import jax.extend.core as jex
 from jax import lax
 
@@ -56,6 +57,25 @@ def _by_name(eqn: Any) -> Any:
     operation, combine = _MONOIDS[name]
     of_windows = lambda x: operation.bind(x, **params)
     return program(lambda x, start: [combine((y := of_windows(x)), lax.broadcast(start, y.shape))], types)
+
+
+def variable_of(tracer: Any) -> Any:
+    """What a tracer of `jax.jit` is in the program that it belongs to; None for tracers of other kinds."""
+    value = getattr(tracer, "val", None)
+    return value if isinstance(value, jex.Var) else None
+
+
+def rule_program(eqn: Any, zeros: list[bool]) -> tuple[Any, Any, list[bool]]:
+    """The rule of a `custom_jvp_call`: its program, the constants of that, and which tangents of results are zero.
+
+    The inputs are the primals and those tangents that are not said to be zeros, the results likewise.
+    """
+    return eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+
+
+def refuses_tracer(error: Exception) -> bool:
+    """Whether JAX says by this error that an argument in `nondiff_argnums` is a tracer."""
+    return isinstance(error, jax.errors.UnexpectedTracerError) and "nondiff_argnums" in str(error)
 
 
 def says_no_rule(error: Exception) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
+    line_of_error,
     user_line,
 )
 from combinators.families import made
@@ -37,6 +39,8 @@ from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.closing import closing, mapped
+from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
@@ -142,7 +146,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
         _cache.move_to_end(key)
         return _cache[key][0]
     rules_met = rules_of(f)
-    result = _trace(f, captured, types, dom, arity)
+    result = _trace(f, captured, types, dom, arity, _fixed.get(of_types, ()))
     if result.fixed:
         _fixed[of_types] = result.fixed
         key = (of_types, key_of(values(result.fixed)))
@@ -156,10 +160,16 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 
 def _trace(
-    f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, closed: bool = False
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    fixed: tuple[int, ...] = (),
+    closed: bool = False,
 ) -> Traced:
     with active(closed) as own:
-        program, cod, fixed = _stage(f, captured, types, dom, arity, own)
+        program, cod, fixed = _stage(f, captured, types, dom, arity, own, fixed)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read(
@@ -179,33 +189,52 @@ def _trace(
 
 
 def _stage(
-    f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, own: Trace
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    own: Trace,
+    fixed: tuple[int, ...] = (),
 ) -> tuple[Any, Type, tuple[int, ...]]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
-    The last result says which captured values are code all the same: those that a rule of a derivative holds which is
-    made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.
+    The last result says which captured values are code all the same, `fixed` which ones were known to be: those that
+    have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
+    Such a rule runs when the trace has ended, so it has to hold the value itself.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
-    inside: list[Any] = []  # whether this is a captured value as f sees it; JAX looks for tracers that outlive a trace
-    fixed: tuple[int, ...] = ()
+    live = False  # whether rules that captured what is mapped are closed in the trace
+    inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
         values = [captured.values[i] if i in fixed else v for i, v in enumerate(values)]
-        inside[:] = [weakref.ref(v) for v in values]
-        result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
+        tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
+        inside.clear()
+        inside.update((i, weakref.ref(v)) for i, v in tracers)
+        with closing() if live else nullcontext():
+            result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    try:
+
+    def attempt(known: tuple[int, ...]) -> Any:
+        nonlocal fixed, live
+        fixed = known
         program = staging.program(flat, structs)
-        held = rules.held_tracers(program.jaxpr) if captured.values else []
-        fixed = tuple(i for i, v in enumerate(inside) if any(v() is t for t in held))
-        if fixed:
-            program = staging.program(flat, structs)
+        held = rules.held_tracers(program.jaxpr)
+        if mapped(held) and not live:
+            live = True
+            return attempt(known)
+        more = [i for i, v in inside.items() if any(v() is t for t in held)]
+        return attempt((*known, *more)) if more else program
+
+    known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
+    try:
+        program = traced_with_known(attempt, fixed, known)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
     except TypeError as error:
@@ -242,15 +271,10 @@ def _line_of(f: Any) -> str:
 
 
 def _branch(error: Exception) -> DiffcurryError:
-    frames = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
     return TracedBranchError(
         "Python needs the value of a traced array",
         expected="control flow and shapes that do not depend on traced values",
         got=str(error).strip().splitlines()[0],
-        line=user_line(reversed(frames)),
+        line=line_of_error(error),
         hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
     )
