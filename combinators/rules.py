@@ -30,6 +30,7 @@ _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxp
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _PROGRAMS = (jex.Jaxpr, tuple, list)
+_RULED = ("custom_jvp3", "custom_vjp3")
 _MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
@@ -99,9 +100,9 @@ class _Walk:
                 return (type(value), frozenset(map(identity.key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
-            case jax.custom_jvp() | jax.custom_vjp() if is_global_of_jax(value):
+            case _ if has_rule(value) and is_global_of_jax(value):
                 return Same(value)
-            case jax.custom_jvp() | jax.custom_vjp():
+            case _ if has_rule(value):
                 return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
             case _:
                 return self.object(value)
@@ -151,6 +152,11 @@ def global_names(f: types.FunctionType) -> list[str]:
 def attribute_names(f: types.FunctionType) -> tuple[str, ...]:
     """The names of the attributes that a function uses, itself or in functions inside it."""
     return _used(f.__code__)
+
+
+def has_rule(value: Any) -> bool:
+    """Whether this is what `jax.custom_jvp` or `jax.custom_vjp` gives, of whatever class by JAX's settings."""
+    return isinstance(value, jax.custom_jvp | jax.custom_vjp) or type(value).__name__ in _RULED
 
 
 def is_empty(cell: Any) -> bool:

@@ -50,7 +50,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def __init__(self) -> None:
         super().__init__()
         self.equations: list[Any] = []
-        self.is_high = False
+        self.is_high = self.requires_low = False  # an operation stays as high as it is, with the rule that it has
         self.constants: dict[int, tuple[Wire, Any]] = {}
         self._setting = staging.settings()
 

@@ -20,14 +20,13 @@ import numpy as np
 
 from combinators.errors import INSTALLED, is_users
 from combinators.identity import Interned
-from combinators.rules import PLAIN, attribute_names, captured_tracers, function_key, global_names, is_empty, is_global_of_jax
+from combinators.rules import PLAIN, attribute_names, captured_tracers, function_key, global_names, has_rule, is_empty, is_global_of_jax
 from combinators.types import Opaque
 from combinators.values import Closure
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
-_RULED = (jax.custom_jvp, jax.custom_vjp)
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
 
 
@@ -62,7 +61,7 @@ def _reached(f: Any) -> list[Any]:
         if isinstance(value, _NO_CALLERS) or type(type(value)) is Interned or id(value) in seen:
             continue
         seen[id(value)] = value
-        if isinstance(value, _RULED):
+        if has_rule(value):
             if is_global_of_jax(value):
                 continue
             found.append(value)
