@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
 LEAF = jax.tree.structure(0)  # the form of what is no product
@@ -79,7 +80,7 @@ def type_of(value: Any) -> Type:
     """
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return leaf_type(value)
-    return jax.tree.map(leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
+    return jax.tree.map(leaf_type, as_records(value), is_leaf=lambda node: isinstance(node, Opaque))
 
 
 class FunctionLike:

@@ -15,6 +15,7 @@ from combinators.context import Context
 from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
 from combinators.infer import infer
+from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, prod
 from combinators.types import Type, pack
 from combinators.values import Closure
@@ -192,8 +193,9 @@ def lower(term: Term) -> Callable[..., Any]:
     optimised = optimise(term)
 
     def arrow(*arguments: Any) -> Any:
-        infer(term, pack(arguments))
-        return evaluate(optimised, pack(arguments))
+        x = as_records(pack(arguments))
+        infer(term, x)
+        return from_records(evaluate(optimised, x))
 
     return jax.jit(arrow)
 

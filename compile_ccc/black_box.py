@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from combinators.errors import ArgumentError
+from combinators.records import as_records, from_records
 from combinators.terms import Curry
 from combinators.types import Tensor, Type, shape_struct
 from combinators.values import Closure
@@ -41,7 +42,8 @@ def black_box(f: Callable[..., Any], dom: Any, cod: Any, vmap_method: str = "seq
         )
     host, result = _Host(f, cod, vmap_method == "sequential"), jax.tree.map(shape_struct, cod)
     domain = dom if isinstance(dom, tuple) and len(dom) != 1 else (dom,)
-    box = function(lambda *xs: jax.pure_callback(host, result, *xs, vmap_method=vmap_method), *domain)
+    call = lambda *xs: jax.pure_callback(host, result, *map(as_records, xs), vmap_method=vmap_method)
+    box = function(lambda *xs: from_records(call(*xs)), *domain)
     if isinstance(box, Closure):
         _boxes.add(box.code)
     return box
@@ -64,7 +66,8 @@ class _Host:
         self._key = (id(f), tuple(self.types), self.form, by_row)
 
     def __call__(self, *arguments: Any) -> Any:
-        leaves = self.form.flatten_up_to(self.f(*jax.tree.map(np.asarray, arguments)))
+        result = self.f(*from_records(jax.tree.map(np.asarray, as_records(arguments))))
+        leaves = self.form.flatten_up_to(as_records(result))
         leaves = [np.asarray(leaf, t.dtype) for leaf, t in zip(leaves, self.types, strict=True)]
         got = [Tensor(leaf.shape, leaf.dtype) for leaf in leaves]
         if self.by_row and got != self.types:

@@ -22,6 +22,7 @@ from jax.interpreters import ad, batching
 
 from combinators.calls import conform
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
 CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
@@ -135,18 +136,16 @@ def struct(leaf: Tensor | Function) -> jax.ShapeDtypeStruct:
 
 def flatten(value: Any, type: Type) -> list[Any]:
     """The leaves of a value of this type, functions as their carriers.  A closure becomes a function of the trace."""
-    leaves, form = jax.tree.flatten(type)
-    return [
-        _carrier(v, t) if isinstance(t, Function) else v for v, t in zip(form.flatten_up_to(value), leaves, strict=True)
-    ]
+    types, form = jax.tree.flatten(type)
+    leaves = form.flatten_up_to(as_records(value))
+    return [_carrier(v, t) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
 
 
 def unflatten(leaves: Any, type: Type, trace: Trace) -> Any:
     """The value of this type from its leaves, carriers as function values of `trace`."""
     types, form = jax.tree.flatten(type)
-    return form.unflatten(
-        [FunctionValue(v, t, trace) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
-    )
+    values = [FunctionValue(v, t, trace) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
+    return from_records(form.unflatten(values))
 
 
 def _carrier(value: Any, type: Function) -> Any:

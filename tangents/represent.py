@@ -16,6 +16,7 @@ from combinators.context import Context, extend
 from combinators.errors import ArgumentError
 from combinators.infer import component
 from combinators.sums import tagged
+from combinators.records import as_records, from_records
 from combinators.terms import (
     Call,
     Case,
@@ -80,13 +81,13 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
 
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
         check_environments(arguments, space)
-        x = activate(pack(arguments), space.is_leaf)
+        x = activate(as_records(pack(arguments)), space.is_leaf)
         y, pb = rep(space, term, x)
 
         def pullback(g: Any) -> Any:
-            return dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf)
+            return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
 
-        return release(y), pullback
+        return from_records(release(y)), pullback
 
     return representation
 
