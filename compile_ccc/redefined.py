@@ -20,7 +20,16 @@ import numpy as np
 
 from combinators.errors import INSTALLED, is_users
 from combinators.identity import Interned
-from combinators.rules import PLAIN, attribute_names, captured_tracers, function_key, global_names, has_rule, is_empty, is_global_of_jax
+from combinators.rules import (
+    PLAIN,
+    attribute_names,
+    captured_tracers,
+    function_key,
+    global_names,
+    has_rule,
+    is_empty,
+    is_global_of_jax,
+)
 from combinators.types import Opaque
 from combinators.values import Closure
 

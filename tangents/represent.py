@@ -15,8 +15,8 @@ from typing import Any, assert_never
 from combinators.context import Context, extend
 from combinators.errors import ArgumentError
 from combinators.infer import component
-from combinators.sums import tagged
 from combinators.records import as_records, from_records
+from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
