@@ -6,7 +6,6 @@ from functools import lru_cache, partial
 from typing import Any, assert_never
 
 import jax
-import jax.numpy as jnp
 
 from combinators.calls import conform
 from combinators.context import extend
@@ -16,7 +15,7 @@ from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
 from combinators.primitives import bind_varying
-from combinators.sums import branch_domain, chosen, injected, tagged
+from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
@@ -115,8 +114,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         return run(s.tag)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
-    return switch(which, [lambda i=i: widen(run(i), type) for i in possible])
+    return switch(among(s, possible, s.tag), [lambda i=i: widen(run(i), type) for i in possible])
 
 
 def _with_state(after: Any, type: Any) -> Any:

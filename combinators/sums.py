@@ -8,11 +8,13 @@ array, every place is filled, the absent ones by zeros.  A `case` on a known tag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from combinators.context import Context, extend
 from combinators.errors import CompositionError
@@ -77,8 +79,24 @@ def tagged(count: int, number: Any, part: Any = None) -> Sum:
         )
     if isinstance(number, Tensor):
         return Sum(*[()] * count)
-    index = jnp.asarray(number, jnp.int32) if type.dtype == bool else jnp.asarray(number)
-    return Sum(*[()] * count, tag=jnp.clip(index, 0, count - 1).astype(jnp.int32))
+    return Sum(*[()] * count, tag=_within(count, jnp.asarray(number)))
+
+
+def _within(count: int, number: Any) -> Any:
+    """The number of the nearest of so many alternatives, as the dtype of tags."""
+    if number.dtype != bool:
+        number = lax.clamp(np.asarray(0, number.dtype), number, np.asarray(_last(count, number.dtype), number.dtype))
+    index = lax.convert_element_type(number, jnp.int32)
+    return index if count > 1 else jnp.zeros_like(index)
+
+
+def _last(count: int, dtype: Any) -> int:
+    return min(count - 1, jnp.iinfo(dtype).max)
+
+
+def among(s: Sum, possible: Sequence[int], tag: Any) -> Any:
+    """The place of the alternative with this tag among those that can be there."""
+    return tag if len(possible) == len(s.alternatives) else jnp.searchsorted(jnp.asarray(possible, jnp.int32), tag)
 
 
 def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:

@@ -55,16 +55,17 @@ def choice(block: Builder, which: Atom, branches: list[Branch]) -> list[Any]:
     return block.leaves(block.let(Match(s, tuple(lams)), types[0]), types[0])
 
 
+def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
+    """The result of a `cond` or `switch` equation: a case distinction."""
+    which, *captured = operands
+    programs = eqn.params["branches"]
+    run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
+    return choice(block, which, [lambda inner, p=p: run(inner, p) for p in programs])
+
+
 def structural(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
     """The result of an equation that chooses, repeats, stacks or indexes functions; None for any other equation."""
     match eqn.primitive.name:
-        case "cond":
-            which, *captured = operands
-            branches = [
-                lambda inner, b=b: inner.run(b.jaxpr, [*map(Constant, b.consts), *captured])
-                for b in eqn.params["branches"]
-            ]
-            return choice(block, which, branches)
         case "select_n":
             return [_select(block, eqn, operands)]
         case "broadcast_in_dim":

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jax
+import jax.core
 import jax.extend.core as jex
 from jax import lax
+from jax.interpreters import ad
 
 from combinators.primitives import generation
 from combinators.staging import program, settings
@@ -56,6 +59,11 @@ def _by_name(eqn: Any) -> Any:
     operation, combine = _MONOIDS[name]
     of_windows = lambda x: operation.bind(x, **params)
     return program(lambda x, start: [combine((y := of_windows(x)), lax.broadcast(start, y.shape))], types)
+
+
+def zero(type: Any) -> Any:
+    """The symbolic zero that JAX's pullbacks take for the cotangent of a result of this type."""
+    return ad.Zero(jax.core.ShapedArray(type.shape, type.dtype).to_tangent_aval())
 
 
 def says_no_rule(error: Exception) -> bool:

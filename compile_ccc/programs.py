@@ -12,9 +12,11 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
+import numpy as np
 from jax import lax
 
 from combinators import staging
+from compile_ccc.flow import needed
 
 type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
 
@@ -53,14 +55,10 @@ class Program:
         is_high: bool,
     ) -> Program:
         """A program of these equations, but for those, and constants, that no output and no effect depends on."""
-        needed, alive = {v for v in outputs if type(v) is not jex.Literal}, []
-        for equation in reversed(equations):
-            if equation.effects or not needed.isdisjoint(equation.outvars):
-                needed.update(v for v in equation.invars if type(v) is not jex.Literal)
-                alive.append(equation)
-        kept = [(variable, value) for variable, value in constants if variable in needed]
+        alive, read = needed(equations, outputs)
+        kept = [(variable, value) for variable, value in constants if variable in read]
         variables = [*(variable for variable, _ in kept), *inputs]
-        return cls([value for _, value in kept], variables, outputs, alive[::-1], form, name, is_high)
+        return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
     def split(self) -> tuple[Program, list[Any]]:
         """The program of what depends on the constants alone, and the equations of the rest."""
@@ -80,6 +78,12 @@ class Program:
         """The outputs that are constants: their values by their numbers."""
         values = dict(zip(self.variables, self.constants, strict=False))
         return {i: values[v] for i, v in enumerate(self.outputs) if type(v) is not jex.Literal and v in values}
+
+    @cached_property
+    def nonzero(self) -> list[int]:
+        """The numbers of the outputs that are no zeros, where these are written out."""
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and _is_zero(e.invars[0])}
+        return [i for i, v in enumerate(self.outputs) if not (_is_zero(v) or v in zeros)]
 
     @cached_property
     def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
@@ -124,6 +128,13 @@ class Program:
         if not self.outputs and not self.jaxpr.effects:
             return []
         return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
+
+
+_BROADCAST = jex.primitives.broadcast_in_dim_p
+
+
+def _is_zero(v: Any) -> bool:
+    return type(v) is jex.Literal and bool(np.all(np.asarray(v.val) == 0))
 
 
 @lru_cache(maxsize=1024)

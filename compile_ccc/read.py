@@ -24,7 +24,7 @@ from combinators.types import LEAF, Function, Type, children, type_of
 from compile_ccc import compat
 from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
-from compile_ccc.choosing import structural
+from compile_ccc.choosing import branched, structural
 from compile_ccc.lambda_terms import (
     App,
     Arrow,
@@ -143,6 +143,8 @@ class Builder:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
+        if eqn.primitive.name == "cond":
+            return branched(self, eqn, operands)
         if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
             if results is None:

@@ -138,10 +138,11 @@ _OF_LITERALS: dict[Any, Callable[[Any, dict[str, Any]], Any]] = {  # operations 
 }
 
 
-def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Program:
+def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
     """Writes down the program of f on the types of these arguments, pytrees of arrays, or of types as JAX has them.
 
     Equations and constants that nothing depends on are left out.  What f closes over becomes a constant of the program.
+    If it `stays`, functions made in f may go on to use its values, as constants of programs that are written later.
     """
     leaves, form = jax.tree.flatten(arguments)
     inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
@@ -149,7 +150,8 @@ def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Pro
     with collector_off(), jex.set_current_trace(recorder):
         results, result_form = jax.tree.flatten(f(*form.unflatten([Wire(recorder, v) for v in inputs])))
         outputs = [recorder.wire(result).atom for result in results]
-    recorder.invalidate()
+    if not stays:
+        recorder.invalidate()
     constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
     return Program.pruned(constants, inputs, outputs, recorder.equations, result_form, name, recorder.is_high)
 
@@ -167,13 +169,13 @@ def compiled(f: Callable[..., Any]) -> Any:
         leaves, form = jax.tree.flatten(arguments)
         key = (static, form, tuple(map(aval_of, leaves)), compat.flags())
         if key in programs:
-            return _placed(programs[key], leaves)
+            return inlined(programs[key], leaves)
         program = record(partial(f, static), *arguments, name=f.__name__)
         if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
             if len(programs) >= _PROGRAMS_KEPT:
                 programs.clear()
             programs[key] = program
-        return _placed(program, leaves)
+        return inlined(program, leaves)
 
     whole: Any = jax.jit(part, static_argnums=0)
 
@@ -197,12 +199,12 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     def of_values(*arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return f(*arguments)
-        return _placed(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
+        return inlined(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
 
     return of_values
 
 
-def _placed(program: Program, leaves: list[Any]) -> Any:
+def inlined(program: Program, leaves: Sequence[Any] = ()) -> Any:
     """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
     recorder = current()
     results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))

@@ -101,6 +101,12 @@ def present(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
     return {i: c for i, c in enumerate(gather(g, x, is_leaf)) if c is not ZERO}
 
 
+def arriving(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
+    """The cotangents of active leaves of x that are not zero, by the leaves' numbers: what its pullback is given."""
+    held = [isinstance(leaf, Held) for leaf in jax.tree.leaves(x, is_leaf=is_leaf)]
+    return {i: c for i, c in present(g, x, is_leaf).items() if not held[i]}
+
+
 def placed(found: dict[int, Cotangent], x: Any, is_leaf: IsLeaf) -> Cotangent:
     """The cotangent of x with these leaves: `present` backwards."""
     return scatter((found.get(i, ZERO) for i in range(len(jax.tree.leaves(x, is_leaf=is_leaf)))), x, is_leaf)
