@@ -16,6 +16,13 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     return branches[int(which)]()
 
 
+def checkpoint(f: Callable[[Any], Any], x: Any, policy: Any, prevent_cse: bool) -> Any:
+    """f x, for which JAX keeps x alone if it differentiates it.  Outside of traces, nobody does."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+        return jax.checkpoint(f, policy=policy, prevent_cse=prevent_cse)(x)
+    return f(x)
+
+
 def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:
     """`jax.lax.scan`; under `jax.disable_jit` a loop of Python, which of no steps could not tell the type of a row."""
     leaves = jax.tree.leaves(xs)

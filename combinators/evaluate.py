@@ -9,7 +9,7 @@ import jax
 
 from combinators.calls import conform
 from combinators.context import extend
-from combinators.control import scan, switch
+from combinators.control import checkpoint, scan, switch
 from combinators.errors import EvalError
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
@@ -19,6 +19,7 @@ from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -67,6 +68,8 @@ def evaluate(term: Term, x: Any) -> Any:
             return bind_varying(term, x)
         case Call():
             return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+        case Checkpoint(f, policy, prevent_cse):
+            return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():
             f, ctx, form = opened(term, x, type_of(x))
             return form.unflatten(evaluate(f, ctx))

@@ -30,6 +30,7 @@ from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -97,6 +98,9 @@ def _infer(term: Term, x: Type) -> Type:
         case Call():
             with within(0):
                 return _infer(term.body, x)
+        case Checkpoint(f):
+            with within(0):
+                return _infer(f, x)
         case Operator():
             known = stubbed(x)
             f, ctx, form = opened(term, known, known)

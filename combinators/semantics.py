@@ -24,6 +24,7 @@ from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -112,6 +113,10 @@ class Run:
             case Call(body):
                 with within(0):
                     return self.read(body, x)
+            case Checkpoint(f):
+                self.laws["checkpoint: transparent"] += 1
+                with within(0):
+                    return self.read(f, x)
             case Inject(index, count):
                 return injected(index, count, x)
             case Tag(count):

@@ -17,6 +17,7 @@ from combinators.context import Context
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -77,6 +78,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
         case Call(_, name, rule):
             return _call("call" if rule is None else "custom", [*docs, wl.TextDoc(repr(name))])
+        case Checkpoint():
+            return _call("checkpoint", docs)
         case Operator(instance):
             return wl.TextDoc(str(instance))
         case Inject(index, count):

@@ -1,7 +1,7 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | call(f, name) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...) | fold | scan | map
+              | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...) | fold | scan | map
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -130,6 +130,19 @@ class Call(Term):
 
 
 @_term
+class Checkpoint(Term):
+    """If f : τ ⇝ σ then checkpoint(f) : τ ⇝ σ, which means what f means: its pullback runs f again, from x : τ.
+
+    Of the results of operations within f those are kept all the same that the `policy` names, a function like those of
+    `jax.checkpoint_policies`.  The second run is kept apart from the first if `prevent_cse`.
+    """
+
+    body: Term
+    policy: Any = None
+    prevent_cse: bool = True
+
+
+@_term
 class Operator(Term):
     """operator(g) : τ ⇝ σ, an arrow that has to know the code of the functions in τ, such as their derivative.
 
@@ -237,6 +250,15 @@ def call(f: Term, name: str) -> Term:
     return Call(f, name)
 
 
+def checkpoint(f: Term, policy: Any = None, prevent_cse: bool = True) -> Term:
+    """checkpoint(f) : τ ⇝ σ for f : τ ⇝ σ, whose pullback keeps x : τ alone and runs f again: time instead of memory.
+
+    `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
+    """
+    _only_terms("checkpoint", (f,))
+    return Checkpoint(f, policy, prevent_cse)
+
+
 def inject(i: int, n: int) -> Term:
     """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
     if not 0 <= i < n:
@@ -275,7 +297,7 @@ def parts(term: Term) -> tuple[Term, ...]:
             return parts
         case Case(branches):
             return branches
-        case Extend(inner) | Curry(inner, _) | Call(inner, _):
+        case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner):
             return (inner,)
         case _:
             return ()

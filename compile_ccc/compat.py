@@ -27,17 +27,20 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
     return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
 
 
-def inlined(eqn: Any) -> Any:
-    """The program that a call equation stands for, if calling it means no more than running it; else None."""
+def called(eqn: Any) -> Any:
+    """The program of a call; None for any other equation."""
     match eqn.primitive.name:
         case "jit":
             return eqn.params["jaxpr"]
         case "closed_call":
             return eqn.params["call_jaxpr"]
-        case "reduce_window":
-            return _by_name(eqn)
         case _:
             return None
+
+
+def inlined(eqn: Any) -> Any:
+    """The program that an equation stands for, if it means no more than running that; else None."""
+    return _by_name(eqn) if eqn.primitive.name == "reduce_window" else called(eqn)
 
 
 _MONOIDS = {

@@ -54,14 +54,20 @@ def _through(equation: Any, operands: list[bool]) -> list[bool]:
     """Which results of an equation depend on one of these operands."""
     params = equation.params
     match equation.primitive.name:
-        case "jit" | "remat2" | "closed_call":
-            return reached(params.get("jaxpr", params.get("call_jaxpr")), operands)
+        case "jit" | "closed_call":
+            return reached(compat.called(equation), operands)
+        case "remat2":
+            return reached(params["jaxpr"], operands)
         case "cond" if not operands[0]:
             of_branches = [reached(branch, operands[1:]) for branch in params["branches"]]
             return list(map(any, zip(*of_branches, strict=True)))
         case "scan":
             constants, carry = compat.scan_arity(params)
-            fixed, state, rows = operands[:constants], operands[constants : constants + carry], operands[constants + carry :]
+            fixed, state, rows = (
+                operands[:constants],
+                operands[constants : constants + carry],
+                operands[constants + carry :],
+            )
             while True:
                 after = reached(params["jaxpr"], [*fixed, *state, *rows])
                 grown = [a or b for a, b in zip(state, after, strict=False)]

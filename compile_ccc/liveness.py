@@ -19,6 +19,7 @@ from combinators.infer import component
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -116,7 +117,7 @@ class Uses:
                 return _is_silent(step)
             case Prod(parts) | Case(parts):
                 return all(map(self.is_pure, parts))
-            case Extend(e) | Call(e):
+            case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None

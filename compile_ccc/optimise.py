@@ -32,7 +32,23 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from combinators.terms import Call, Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Tag, Term, compose
+from combinators.terms import (
+    Call,
+    Case,
+    Checkpoint,
+    Const,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Map,
+    Prod,
+    Proj,
+    Scan,
+    Tag,
+    Term,
+    compose,
+)
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
     Kind,
@@ -172,6 +188,9 @@ class Chain:
             case Call(body, name, rule):
                 new = self.optimiser.optimised(body, kind)
                 return step if new is body else Call(new, name, rule)
+            case Checkpoint(body, policy, prevent_cse):
+                new = self.optimiser.optimised(body, kind)
+                return step if new is body else Checkpoint(new, policy, prevent_cse)
             case Proj():
                 return from_start(step, kind)
             case _:

@@ -26,6 +26,7 @@ from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.choosing import branched, structural
 from compile_ccc.lambda_terms import (
+    Again,
     App,
     Arrow,
     Atom,
@@ -37,6 +38,7 @@ from compile_ccc.lambda_terms import (
     Product,
     Var,
     atom_type,
+    free_variables,
     lam,
     single,
 )
@@ -145,6 +147,8 @@ class Builder:
             return self.loop(eqn, operands)
         if eqn.primitive.name == "cond":
             return branched(self, eqn, operands)
+        if eqn.primitive.name == "remat2":
+            return self.checkpoint(eqn.params, operands)
         if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
             if results is None:
@@ -222,6 +226,18 @@ class Builder:
         types = [v.aval for v in eqn.outvars[carry:]]
         result = state if folds else (state, single([type_of(t) for t in types]))
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
+
+    def checkpoint(self, params: dict[str, Any], operands: list[Any]) -> list[Any]:
+        """The results of a program under `jax.checkpoint`."""
+        inner = self.inner()
+        results = inner.run(params["jaxpr"], operands)
+        type = single([atom_type(a) for a in results])
+        body = inner.close(inner.build(list(results), type))
+        prevent = params["prevent_cse"]
+        again = Again(
+            body, free_variables(body), params["policy"], prevent if isinstance(prevent, bool) else any(prevent)
+        )
+        return self.leaves(self.let(again, type), type)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)

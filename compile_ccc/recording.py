@@ -47,9 +47,10 @@ class Wire(jax.core.Tracer):
 class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     """A program that is being written: its equations, and the constants that it met, by identity."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: bool = False) -> None:
         super().__init__()
         self.equations: list[Any] = []
+        self._opened = opened
         self.is_high = False
         self.constants: dict[int, tuple[Wire, Any]] = {}
         self._setting = staging.settings()
@@ -104,6 +105,8 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
 
     def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends one call of a program on these values."""
+        if self._opened:
+            return self.copy(program, list(map(self.wire, values)))
         wires = [self.wire(value) for value in (*program.constants, *values)]
         types = [v.aval for v in program.outputs]
         self.is_high |= program.is_high
@@ -116,6 +119,10 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.is_high |= program.is_high
         for equation, places, types in program.steps:
             operands = [atoms[i] if type(i) is int else i for i in places]
+            if self._opened and (inner := compat.called(equation)) is not None:
+                given_inside = [self.wire(Wire(self, atom)) for atom in operands]
+                atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
+                continue
             results = [jex.Var(type) for type in types]
             atoms += results
             self.equations.append(equation.replace(invars=operands, outvars=results))
@@ -144,16 +151,48 @@ def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays:
     Equations and constants that nothing depends on are left out.  What f closes over becomes a constant of the program.
     If it `stays`, functions made in f may go on to use its values, as constants of programs that are written later.
     """
-    leaves, form = jax.tree.flatten(arguments)
-    inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
-    recorder = Recorder()
-    with collector_off(), jex.set_current_trace(recorder):
-        results, result_form = jax.tree.flatten(f(*form.unflatten([Wire(recorder, v) for v in inputs])))
-        outputs = [recorder.wire(result).atom for result in results]
+    tape = Tape(f, *arguments)
+    program = tape.giving(tape.result, name=name)
     if not stays:
-        recorder.invalidate()
-    constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
-    return Program.pruned(constants, inputs, outputs, recorder.equations, result_form, name, recorder.is_high)
+        tape.recorder.invalidate()
+    return program
+
+
+class Tape:
+    """All that f does on the types of these arguments, from which programs are cut; `result` is what f gives.
+
+    Where calls are `opened`, it is written down what they do.
+    """
+
+    def __init__(self, f: Callable[..., Any], *arguments: Any, opened: bool = False):
+        leaves, form = jax.tree.flatten(arguments)
+        self._inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
+        self.recorder = Recorder(opened)
+        with collector_off(), jex.set_current_trace(self.recorder):
+            self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is one of f's own."""
+        return type(value) is Wire and value.recorder is self.recorder
+
+    def results(self, equation: Any) -> list[Wire]:
+        """The results of an equation, as values of f."""
+        return [Wire(self.recorder, v) for v in equation.outvars]
+
+    def giving(self, values: Any, known: Sequence[Wire] = (), name: str = "program", silent: bool = False) -> Program:
+        """The program of these values of f, from its arguments and from others of its values, which are known.
+
+        If it is `silent`, it has no effect.
+        """
+        recorder, (results, form) = self.recorder, jax.tree.flatten(values)
+        outputs = [recorder.wire(result).atom for result in results]
+        given = [wire.atom for wire in known]
+        equations = recorder.equations
+        if given or silent:
+            equations = [e for e in equations if set(given).isdisjoint(e.outvars) and not (silent and e.effects)]
+        constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
+        inputs = [*self._inputs, *given]
+        return Program.pruned(constants, inputs, outputs, equations, form, name, recorder.is_high)
 
 
 def compiled(f: Callable[..., Any]) -> Any:

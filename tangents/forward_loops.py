@@ -15,12 +15,13 @@ import jax
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
 from combinators.sums import among, branch_domain, chosen
-from combinators.terms import Call, Case, Fold, Scan, Term
+from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term
 from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.conds import switch
 from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, hoisted, inlined, record, row_types
+from compile_ccc.remat import remat
 from compile_ccc.scans import scan
 from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
@@ -47,6 +48,12 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
         name = f"{term.name}_jvp" if tangents(x) else term.name
         programs[key] = record(lambda *given: pair(forward(term.body, dual(*given))), *pair(x), name=name)
     return dual(*programs[key](*leaves))
+
+
+def checkpoint(forward: Forward, term: Checkpoint, x: Any) -> Any:
+    """D[checkpoint(f)] = checkpoint(D[f])"""
+    run = lambda *given: pair(forward(term.body, dual(*given)))
+    return dual(*remat(run, *pair(x), policy=term.policy, prevent_cse=term.prevent_cse))
 
 
 def choice(forward: Forward, term: Case, x: Any) -> Any:

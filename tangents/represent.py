@@ -19,6 +19,7 @@ from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -37,6 +38,7 @@ from combinators.terms import (
     Term,
 )
 from combinators.types import children, pack
+from tangents.checkpoint import checkpoint
 from tangents.choice import choice, injection
 from tangents.environment import ENVIRONMENT
 from tangents.functions import check_environments
@@ -119,6 +121,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return primitive(term, x)
         case Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
+        case Checkpoint():
+            return checkpoint(lambda f, x: rep(space, f, x), space, term, x)
         case Operator():
             return operator(lambda f, x: rep(space, f, x), space, term, x)
         case Inject():
