@@ -24,6 +24,7 @@ from combinators.terms import (
     Map,
     Proj,
     Scan,
+    Solve,
     Term,
     call,
     case,
@@ -45,6 +46,7 @@ const = Const
 fold = Fold()
 scan = Scan()
 map = Map()
+solve = Solve()
 inl = inject(0, 2)
 inr = inject(1, 2)
 
@@ -83,6 +85,7 @@ __all__ = [
     "proj",
     "scan",
     "show",
+    "solve",
     "tag",
     "type_of",
 ]

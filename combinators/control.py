@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,3 +29,12 @@ def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | Non
     empty = (leaves[0].shape[0] if leaves else length) == 0
     with jax.disable_jit(jax.config.jax_disable_jit and not empty):
         return jax.lax.scan(step, state, xs, length, reverse)
+
+
+def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
+    """The solution of a linear equation; outside of traces, just what its solver gives.  See `C.solve`."""
+    matrix, _, s, t = functions
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(b)):
+        return s(b)
+    transposed = None if t == () else lambda _, g: t(g)
+    return jax.lax.custom_linear_solve(matrix, b, lambda _, b: s(b), transposed, has_aux=aux)

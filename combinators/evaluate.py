@@ -9,7 +9,7 @@ import jax
 
 from combinators.calls import conform
 from combinators.context import extend
-from combinators.control import checkpoint, scan, switch
+from combinators.control import checkpoint, scan, solve, switch
 from combinators.errors import EvalError
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
@@ -34,6 +34,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
@@ -92,6 +93,9 @@ def evaluate(term: Term, x: Any) -> Any:
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)
+        case Solve(aux):
+            *functions, b = x
+            return solve([f if f == () else partial(apply, f) for f in functions], b, aux)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

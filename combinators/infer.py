@@ -45,6 +45,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
@@ -119,6 +120,8 @@ def _infer(term: Term, x: Type) -> Type:
         case Map():
             f, xs = _function_and(term, x, 2)
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
+        case Solve(aux):
+            return _solved(term, aux, *_function_and(term, x, 5))
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
@@ -131,6 +134,17 @@ def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
             with within(index):
                 results.append(_infer(branches[index], branch_domain(rest, s.alternatives[index])))
     return join(results, term)
+
+
+def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: Type, b: Type) -> Type:
+    image, solution = _apply(matrix, b), _apply(s, b)
+    found = solution[0] if aux and isinstance(solution, tuple) and len(solution) == 2 else solution
+    if not (same_type(image, b) and same_type(found, b)):
+        raise CompositionError(
+            "a linear equation is between values of one type", part=term, expected=b, got=(image, found),
+            hint="the map and its solver take a value of the type of the right side, and give one of it",
+        )  # fmt: skip
+    return solution
 
 
 def carried(term: Fold | Scan, f: Any, state: Any, xs: Any) -> Type:
@@ -269,7 +283,11 @@ def _known(code: Curry, environment: Type, x: Type) -> tuple[dict[Any, Type], An
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
     if not (isinstance(x, tuple) and len(x) == arity):
-        roles = {2: "(function, argument)", 3: "(function, state, elements)"}
+        roles = {
+            2: "(function, argument)",
+            3: "(function, state, elements)",
+            5: "(linear map, its transpose, solver, solver of the transpose, right side)",
+        }
         raise CompositionError(
             f"the domain of {term} is not right", part=term, expected=roles[arity], got=x,
             hint="put a prod before it: prod(f, x) >> eval, prod(f, state, elements) >> fold",

@@ -39,6 +39,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
@@ -106,7 +107,7 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
-            case Operator():
+            case Operator() | Solve():
                 return self._opaque(term, x)
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self._opaque(term, x)

@@ -32,6 +32,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
     parts,
@@ -94,6 +95,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc("scan[reverse]" if reverse else "scan")
         case Map():
             return wl.TextDoc("map")
+        case Solve():
+            return wl.TextDoc("solve")
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

@@ -1,7 +1,8 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...) | fold | scan | map
+              | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
+              | fold | scan | map | solve
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -198,6 +199,17 @@ class Scan(Term):
 @_term
 class Map(Term):
     """map : (τ ⇝ σ, [τ]) ⇝ [σ]"""
+
+
+@_term
+class Solve(Term):
+    """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
+
+    t solves Aᵀ v = g.  The derivative is that of the equation, whatever s and t do; without reverse mode, Aᵀ and t are
+    ().  With `aux`, s and t give a pair (x, aux) each, and so does solve; aux has no derivative.
+    """
+
+    aux: bool = False
 
 
 def _kept(leaf: Any) -> Any:

@@ -210,7 +210,7 @@ def _run_eval(*_: Any, type: Function, **__: Any) -> Any:
     raise leaked(type)
 
 
-def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:
+def _no_rule(*_: Any, type: Function, **__: Any) -> Any:
     raise NotDifferentiableError(
         "JAX's own derivative meets a function that is not known yet",
         expected="a derivative of a function whose code is known",
@@ -219,4 +219,4 @@ def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:
     )
 
 
-ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = _no_rule
+ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = ad.primitive_transposes[eval_p] = _no_rule

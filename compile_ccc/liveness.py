@@ -31,6 +31,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Term,
     compose,
     prod,
@@ -119,6 +120,8 @@ class Uses:
                 return all(map(self.is_pure, parts))
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
+            case Solve():
+                return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None
                 return isinstance(f, Curry) and self.is_pure(f.body)

@@ -42,6 +42,7 @@ from compile_ccc.lambda_terms import (
     lam,
     single,
 )
+from compile_ccc.linear import solved
 from compile_ccc.operators import enclosed
 from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
 from compile_ccc.translate import translate
@@ -147,6 +148,8 @@ class Builder:
             return self.loop(eqn, operands)
         if eqn.primitive.name == "cond":
             return branched(self, eqn, operands)
+        if eqn.primitive.name == "custom_linear_solve":
+            return solved(self, eqn, operands)
         if eqn.primitive.name == "remat2":
             return self.checkpoint(eqn.params, operands)
         if self.functions and concerns_functions(eqn):

@@ -33,6 +33,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
@@ -42,6 +43,7 @@ from tangents.duals import primal
 from tangents.forward_loops import call, checkpoint, choice, loop, mapping
 from tangents.forward_primitives import primitive
 from tangents.functions import code_of
+from tangents.solve import pushed as solve
 
 
 def forward(term: Term, x: Any) -> Any:
@@ -88,6 +90,8 @@ def forward(term: Term, x: Any) -> Any:
             return loop(apply, term, *x)
         case Map():
             return mapping(apply, *x)
+        case Solve():
+            return solve(apply, term, *x)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from combinators.context import extend
-from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
+from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
 from tangents.calls import Block, Calls
@@ -104,7 +104,7 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
 @lru_cache(maxsize=65536)
 def calls_nothing(f: Term) -> bool:
     """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
-    return not isinstance(f, Eval | Fold | Scan | Map) and all(map(calls_nothing, parts(f)))
+    return not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

@@ -34,6 +34,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
@@ -49,6 +50,7 @@ from tangents.named import call
 from tangents.operators import operator
 from tangents.primitives import primitive
 from tangents.public import from_public
+from tangents.solve import solve
 from tangents.space import Represented, Space
 from tangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
 
@@ -135,6 +137,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return loop(lambda f, x: rep(space, f, x), space, term, *x)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
+        case Solve():
+            return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
