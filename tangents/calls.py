@@ -11,6 +11,15 @@ import jax
 import jax.numpy as jnp
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Absent:
+    """In a cotangent within our own programs, a leaf that is zero; users get zeros that are written out."""
+
+
+ABSENT = Absent()
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Block:

@@ -70,7 +70,11 @@ def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], type
     row = row_for(term.name, types, dict(term.params))
     given = (*types, *(types[i] for i in active))
     if row is None:
-        return Pushforward(_delegated(term, active, real, len(types), given), plain.form, active, real)
+        program = _delegated(term, active, real, len(types), given)
+        count = len(plain.outputs)
+        nonzero = [i for i in program.nonzero if i >= count]
+        program.outputs = [*program.outputs[:count], *(program.outputs[i] for i in nonzero)]
+        return Pushforward(program, plain.form, active, tuple(real[i - count] for i in nonzero))
     numbers: list[int] = []
 
     def both(*values: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from combinators.values import Closure
 from compile_ccc.scans import scan
 from tangents.calls import Block, Calls
 from tangents.functions import code_of
-from tangents.leaves import dense, fitted, gather, placed, zero_leaf
+from tangents.leaves import fitted, gather, partly, placed, zero_leaf
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
@@ -53,7 +53,7 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
     y = activate(y, is_function)
 
     def pullback(g: Cotangent) -> Cotangent:
-        call = Block(release(x), dense(g, y, is_function))
+        call = Block(release(x), partly(g, y, is_function))
         return pair(Calls(call), split(pb(g), closure.environment)[1])
 
     return y, pullback

@@ -19,7 +19,7 @@ MUTANTS = {
     # primitives
     "cotangents of active arguments go to the first places": (
         "mul by a constant",
-        Code(primitives.primitive, "zip(asked, cotangents, strict=True)", "enumerate(cotangents)"),
+        Code(primitives.primitive, "(asked[i], cotangents[i])", "(i, cotangents[i])"),
     ),
     "JAX's rule gets the arguments in another order": (
         "igamma",
@@ -31,7 +31,7 @@ MUTANTS = {
     ),
     "JAX's rule gets the cotangent of the first result for all": (
         "sort",
-        Code(primitives._parts, "g.part(i), y", "g.part(0), y"),
+        Code(primitives.primitive, "{i: c for i, c in sorted", "{i: g[min(g)] for i, c in sorted"),
     ),
     # rows
     "mul forgets a factor": (
