@@ -95,7 +95,9 @@ def evaluate(term: Term, x: Any) -> Any:
             return jax.vmap(lambda x: apply(f, x))(xs)
         case Solve(aux):
             *functions, b = x
-            return solve([f if f == () else partial(apply, f) for f in functions], b, aux)
+            if isinstance(functions[0], Opaque):
+                return functions[0].recorded(term, x)
+            return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

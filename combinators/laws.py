@@ -25,6 +25,7 @@ from combinators.terms import (
     Term,
     call,
     case,
+    checkpoint,
     compose,
     curry,
     inject,
@@ -60,6 +61,10 @@ def _split(f: Term) -> Term:
 
 _CATEGORY = [
     Law("name", "category", "a", "b", lambda f: (call(f, "f"), f), {"f": ("a", "b")}, source="the meaning of names"),
+    Law(
+        "checkpoint", "category", "a", "b", lambda f: (checkpoint(f), f), {"f": ("a", "b")},
+        source="what is kept has no meaning",
+    ),
     Law("left identity", "category", "a", "b", lambda f: (_id >> f, f), {"f": ("a", "b")}, oriented=True),
     Law("right identity", "category", "a", "b", lambda f: (f >> _id, f), {"f": ("a", "b")}, oriented=True),
     Law(

@@ -115,7 +115,7 @@ class Run:
                 with within(0):
                     return self.read(body, x)
             case Checkpoint(f):
-                self.laws["checkpoint: transparent"] += 1
+                self.laws["category: checkpoint"] += 1
                 with within(0):
                     return self.read(f, x)
             case Inject(index, count):

@@ -104,12 +104,16 @@ class FunctionLike:
 class Opaque(FunctionLike):
     """A function value that is known by its type alone: base class of those that live in a trace.
 
-    It has a `type`, a `Function`, and can be called.
+    It has a `type`, a `Function`, and can be called.  `recorded(term, x)` is an arrow at a value x that holds it, which
+    waits for its code.
     """
 
     type: Function
 
     def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    def recorded(self, term: Any, x: Any) -> Any:
         raise NotImplementedError
 
 

@@ -95,6 +95,12 @@ class FunctionValue(Opaque):
         results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
         return unflatten(results, self.type.cod, self.trace)
 
+    def recorded(self, term: Any, x: Any) -> Any:
+        """The arrow at x, as an operation of the program that is being traced."""
+        from compile_ccc.tracing import deferred
+
+        return deferred(term, x)
+
     def __repr__(self) -> str:
         return f"λ : {self.type}"
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from combinators.primitives import primitive
 from combinators.sums import Sum
-from combinators.terms import Curry, Operator, Proj, Tag, compose, prod
+from combinators.terms import Curry, Operator, Primitive, Proj, Tag, compose, prod
 from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.batched import Made, one, over
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from compile_ccc.read import Builder
 
 _STOP = primitive("stop_gradient")
+
+_NEAR = 4  # bindings before a choice, among which is the one of its number
 
 type Branch = Callable[[Builder], list[Any]]  # appends the equations of a branch, and gives its results
 
@@ -60,7 +62,19 @@ def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     which, *captured = operands
     programs = eqn.params["branches"]
     run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
-    return choice(block, which, [lambda inner, p=p: run(inner, p) for p in programs])
+    return choice(block, _chooser(block, which), [lambda inner, p=p: run(inner, p) for p in programs])
+
+
+def _chooser(block: Builder, which: Atom) -> Atom:
+    """What chooses, before JAX made a number of a truth value, or took the nearest number there is: `tag` does so."""
+    made = next((e for x, e in reversed(block.bindings[-_NEAR:]) if x is which), None)
+    match made:
+        case Arrow(Primitive("convert_element_type"), (flag,)) if atom_type(flag).dtype == bool:
+            return flag
+        case Arrow(Primitive("clamp"), (Constant(), number, Constant())):
+            return number
+        case _:
+            return which
 
 
 def structural(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:

@@ -23,6 +23,10 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
         return control.switch(which, branches)
     programs = [record(branch, name="branch") for branch in branches]
     types = [[v.aval for v in program.outputs] for program in programs]
+    if any(t != types[0] for t in types):
+        differ = [len(set(column)) > 1 for column in zip(*types, strict=True)]
+        programs = [record(lambda p=p: _strong(inlined(p), differ), name="branch") for p in programs]
+        types = [[v.aval for v in program.outputs] for program in programs]
     if any(t != types[0] or p.is_high or p.jaxpr.effects for t, p in zip(types, programs, strict=True)):
         return control.switch(which, [lambda p=p: inlined(p) for p in programs])
     values = {id(value): value for program in programs for value in program.constants}
@@ -30,6 +34,15 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     wires = [recorder.wire(value) for value in (which, *values.values())]
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
+
+
+def _strong(result: Any, which: list[bool]) -> Any:
+    """A result of which these leaves have no weak type."""
+    leaves, form = jax.tree.flatten(result)
+    strong = lambda x: jex.primitives.convert_element_type_p.bind(
+        x, new_dtype=jax.typeof(x).dtype, weak_type=False, sharding=None
+    )
+    return form.unflatten([strong(x) if w else x for x, w in zip(leaves, which, strict=True)])
 
 
 def _over(program: Program, values: dict[int, Any]) -> Any:

@@ -69,7 +69,7 @@ def pushed(apply_dual: Callable[[Any, Any], Any], term: Solve, matrix: Any, *res
 
 
 def _solved(functions: Sequence[Any], b: Any, aux: bool) -> Any:
-    return linear.solve([f if f == () else partial(apply, f) for f in functions], b, aux)
+    return linear.solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
 
 
 def _less(t: Any, u: Any, x: Any) -> Any:
@@ -88,7 +88,7 @@ def _turned(functions: Sequence[Any]) -> Sequence[Any]:
 def _require_transpose(term: Solve, t: Any) -> None:
     if release(t) == ():
         raise NotDifferentiableError(
-            "a linear equation has no reverse-mode derivative without a solver of its transpose",
+            "solve has no reverse-mode derivative without a solver of the transposed equation",
             part=term,
             expected="transpose_solve, or symmetric=True",
             got="lax.custom_linear_solve without transpose_solve",
