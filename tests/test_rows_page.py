@@ -13,11 +13,11 @@ import combinators as C
 from diffcurry.command import main
 from tangents import grad
 from tangents.rows import CONSTANT, NATIVE, ROWS, row_for
-from tangents.rows_page import DELEGATED, REFUSED, STRUCTURAL, page
+from tangents.rows_page import DELEGATED, PROGRAMS, REFUSED, STRUCTURAL, page
 
 INSTALLED = {p.name: p for p in vars(primitives).values() if isinstance(p, Primitive)}
 BY_JAX = {name for names in DELEGATED.values() for name in names}
-WAYS = [set(NATIVE), set(CONSTANT), BY_JAX, set(STRUCTURAL), set(REFUSED)]
+WAYS = [set(NATIVE), set(CONSTANT), BY_JAX, set(STRUCTURAL), set(PROGRAMS), set(REFUSED)]
 WITHOUT_A_RULE = {"nextafter"} if "nextafter" not in {p.name for p in ad.primitive_jvps} else set()  # before 0.12
 
 

@@ -140,7 +140,7 @@ def test_an_auxiliary_result_has_no_slope():
 
 def test_a_pullback_of_a_part_of_the_result():
     f = lambda x: lax.scan(lambda s, e: ((s[0] * e, still(s[1])), s[0]), (x, x), jnp.array([2.0, 3.0]))
-    (_, rows), pullback = vjp(f, 1.0)
+    (_, rows), _ = vjp(f, 1.0)
     np.testing.assert_allclose(rows, [1.0, 2.0])
     first_row = lambda x: f(x)[1][0]
     np.testing.assert_allclose(grad(first_row)(1.0), 1.0)
