@@ -36,5 +36,5 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     matrix, _, s, t = functions
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(b)):
         return s(b)
-    transposed = None if t == () else lambda _, g: t(g)
+    transposed = None if isinstance(t, tuple) else lambda _, g: t(g)
     return jax.lax.custom_linear_solve(matrix, b, lambda _, b: s(b), transposed, has_aux=aux)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
@@ -45,10 +45,10 @@ def solved(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     return block.leaves(block.let(arrow, result), result)
 
 
-def solve(functions: Sequence[Callable[[Any], Any]], b: Any, aux: bool) -> Any:
+def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     """s b, for functions (A, Aᵀ, s, t), as one equation in a program that is being written; see `C.solve`."""
     recorder = current()
-    if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes() or functions[3] == ():
+    if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes() or isinstance(functions[3], tuple):
         return control.solve(functions, b, aux)
     programs = [record(f, b) for f in functions]
     if any(p.is_high or p.jaxpr.effects for p in programs):

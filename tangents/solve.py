@@ -86,7 +86,7 @@ def _turned(functions: Sequence[Any]) -> Sequence[Any]:
 
 
 def _require_transpose(term: Solve, t: Any) -> None:
-    if release(t) == ():
+    if isinstance(release(t), tuple):
         raise NotDifferentiableError(
             "solve has no reverse-mode derivative without a solver of the transposed equation",
             part=term,
