@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 @jax.tree_util.register_static
@@ -76,12 +77,9 @@ class Calls:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for block in self.blocks:
             rows = block.rows()
-            for i in range(len(rows)):
-                argument, cotangent, valid = jax.tree.map(
-                    lambda array, i=i: array[i], (rows.argument, rows.cotangent, rows.valid)
-                )
-                if valid is None or valid:
-                    yield argument, cotangent
+            made = range(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+            for i in made:
+                yield jax.tree.map(lambda array, i=i: array[i], (rows.argument, rows.cotangent))
 
     def stacked(self) -> Calls:
         """These calls after a loop has put one more axis in front of each."""
