@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 from tangents.rows import CONSTANT, NATIVE
+from tangents.rows_kinds import Parameters
 
 # A part of the program, not an operation: each is read as terms, or keeps the rule that its author gave it.
 STRUCTURAL = (
     *("cond", "scan", "while", "jit", "remat2", "eval_jaxpr", "sharding_constraint", "device_put"),
-    *("custom_jvp_call", "custom_lin", "custom_linear_solve", "custom_vjp_call"),
+    *("custom_jvp_call", "custom_lin", "custom_linear_solve", "custom_vjp_call", "reduce", "reduce_window"),
 )
 
 # A row would be long and no faster than JAX's rule, or the primitive is rare.
@@ -17,9 +18,9 @@ DELEGATED: dict[str, tuple[str, ...]] = {
     "sorting and running extrema": ("approx_top_k", "cumlogsumexp", "cummax", "cummin", "cumprod", "sort"),
     "writing by other operations": (
         *("scatter-max", "scatter-min", "scatter-mul"),
-        *("reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"),
+        *("select_and_gather_add", "select_and_scatter_add"),
     ),
-    "decompositions": ("eig", "eigh", "lu", "qr", "svd", "tridiagonal_solve"),
+    "decompositions": ("eig", "lu", "qr", "tridiagonal_solve"),
     "special functions": (
         *("bessel_i0e", "bessel_i1e", "igamma", "igammac", "nextafter", "polygamma", "polynomial", "random_gamma"),
         "regularized_incomplete_beta",
@@ -59,6 +60,24 @@ print(np.vdot(g, pushed), np.vdot(pulled, t))
 ```text
 126.0 126.0
 ```"""
+
+
+# Of rows, what the columns do not say of where they hold.
+_ELSEWHERE = (
+    "A row holds for the parameters that it names, and where a value is given, for that one. Another parameter, or",
+    "value, is left to JAX's rule for that one primitive; and so are complex numbers where the table does not say yes,",
+    "`fft` of real ones, `reduce_window_max` with dilation, `scatter` with indices that may repeat, `gather` by a",
+    "product, singular values without vectors or with full matrices, and a range of eigenvalues. `mul` has a second",
+    "row, for any `out_dtype`. Of real numbers `sign` is constant, and so is `bitcast_convert_type` to another dtype.",
+    "",
+    "A primitive that holds a program on numbers is read as what that does: `reduce` and `reduce_window` as a tree of",
+    "it over arrays, and `scatter` by a function, `x.at[i].apply(f)`, as reading at i, applying f, and writing.",
+)
+
+
+def _of(parameters: Parameters) -> str:
+    names = [f"`{name}`" for name in sorted(parameters.free)]
+    return ", ".join([*names, *(f"`{name}={value}`" for name, value in sorted(parameters.fixed.items()))])
 
 
 def native() -> list[tuple[str, str, str, bool]]:
@@ -108,15 +127,12 @@ def page() -> str:
             "",
             f"Each {titles[kind]}.",
             "",
-            "| primitive | keeps | complex |",
-            "|---|---|---|",
+            "| primitive | keeps | parameters | complex |",
+            "|---|---|---|---|",
         ]
-        lines += [f"| `{name}` | {keeps} | {'yes' if complex else ''} |" for _, name, keeps, complex in rows]
-    lines += [
-        "",
-        "A row without complex numbers leaves these to JAX's rule. So does `fft` with real ones, `reduce_window_max`",
-    ]
-    lines += ["with dilation, and `scatter` with indices that may repeat.", "", "## Constant", "", _code(CONSTANT)]
+        for _, name, keeps, complex in rows:
+            lines.append(f"| `{name}` | {keeps} | {_of(NATIVE[name].parameters)} | {'yes' if complex else ''} |")
+    lines += ["", *_ELSEWHERE, "", "## Constant", "", _code(tuple(CONSTANT))]
     lines += ["", "## Delegated", "", "| | primitives |", "|---|---|"]
     lines += [f"| {group} | {_code(names)} |" for group, names in DELEGATED.items()]
     lines += ["", "## Structural", "", _code(STRUCTURAL)]
