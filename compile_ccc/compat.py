@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
-from jax import lax
 from jax.interpreters import ad
 
 from combinators.primitives import generation
-from combinators.staging import program, settings
+from combinators.staging import settings
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -38,30 +37,14 @@ def called(eqn: Any) -> Any:
             return None
 
 
-def inlined(eqn: Any) -> Any:
-    """The program that an equation stands for, if it means no more than running that; else None."""
-    return _by_name(eqn) if eqn.primitive.name == "reduce_window" else called(eqn)
-
-
-_MONOIDS = {
-    "max": (jex.primitives.reduce_window_max_p, lax.max),
-    "min": (jex.primitives.reduce_window_min_p, lax.min),
-    "add": (jex.primitives.reduce_window_sum_p, lax.add),
-}
-
-
-def _by_name(eqn: Any) -> Any:
-    """reduce_window(x, start, f) as f(start, reduce_window_f(x)): JAX knows f by its name if it knows the start."""
-    params = dict(eqn.params)
-    reducer, _ = params.pop("jaxpr"), params.pop("consts")
-    name = reducer.eqns[0].primitive.name if len(reducer.eqns) == 1 else ""
-    types = [v.aval for v in eqn.invars]
-    alone = len(types) == 2 and set(reducer.eqns[0].invars if name else ()) == set(reducer.invars)
-    if name not in _MONOIDS or not alone:
-        return None
-    operation, combine = _MONOIDS[name]
-    of_windows = lambda x: operation.bind(x, **params)
-    return program(lambda x, start: [combine((y := of_windows(x)), lax.broadcast(start, y.shape))], types)
+def only_operation(program: Any) -> str:
+    """The name of the operation that a program of two numbers is, in whatever order it takes them; else empty."""
+    if len(program.eqns) != 1:
+        return ""
+    (eqn,) = program.eqns
+    inputs = [v for v in eqn.invars if not isinstance(v, jex.Literal)]
+    whole = len(inputs) == 2 and set(inputs) == set(program.invars) and list(eqn.outvars) == list(program.outvars)
+    return eqn.primitive.name if whole else ""
 
 
 def zero(type: Any) -> Any:

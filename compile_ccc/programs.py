@@ -134,7 +134,10 @@ _BROADCAST = jex.primitives.broadcast_in_dim_p
 
 
 def _is_zero(v: Any) -> bool:
-    return type(v) is jex.Literal and bool(np.all(np.asarray(v.val) == 0))
+    if type(v) is not jex.Literal:
+        return False
+    value = np.asarray(v.val)
+    return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
 
 
 @lru_cache(maxsize=1024)

@@ -44,6 +44,7 @@ from compile_ccc.lambda_terms import (
 )
 from compile_ccc.linear import solved
 from compile_ccc.operators import enclosed
+from compile_ccc.reducers import inlined
 from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
 from compile_ccc.translate import translate
 
@@ -130,7 +131,7 @@ class Builder:
         return [atom(v) for v in program.outvars]
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        program = compat.inlined(eqn)
+        program = inlined(eqn)
         if program is not None and self.is_operation(eqn, program):
             return self.call(program, eqn, operands)
         if program is not None:

@@ -23,6 +23,7 @@ from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
+    UnsupportedError,
     user_line,
 )
 from combinators.families import made
@@ -39,6 +40,7 @@ from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, fl
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
+from compile_ccc.writing import as_number, is_known, of_captured
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ def _stage(
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
     The last result says which captured values are code all the same: those that a rule of a derivative holds which is
-    made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.
+    made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are
+    known, if a function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
@@ -188,18 +191,33 @@ def _stage(
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
-        values = [captured.values[i] if i in fixed else v for i, v in enumerate(values)]
+        values = [as_number(captured.values[i]) if i in fixed else v for i, v in enumerate(values)]
         inside[:] = values
         result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+
+    def staged() -> Any:
+        nonlocal fixed
+        try:
+            return staging.program(flat, structs)
+        except (NotImplementedError, TypeError) as error:
+            known = tuple(i for i, v in enumerate(captured.values) if is_known(v))
+            if not of_captured(error):
+                raise
+            if fixed or not known:
+                raise _captured(error) from error
+            fixed = known
+            return staged()
+
     try:
-        program = staging.program(flat, structs)
+        program = staged()
         held = rules.held_tracers(program.jaxpr) if captured.values else []
-        fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
-        if fixed:
+        more = [i for i, v in enumerate(inside) if any(v is t for t in held)]
+        if more:
+            fixed = tuple(sorted({*fixed, *more}))
             program = staging.program(flat, structs)
     except _NEEDS_VALUE as error:
         raise _branch(error) from error
@@ -236,16 +254,31 @@ def _line_of(f: Any) -> str:
     return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
 
 
-def _branch(error: Exception) -> DiffcurryError:
+def _captured(error: Exception) -> DiffcurryError:
+    return UnsupportedError(
+        "a function of one number holds an array of the program",
+        expected="a function of its argument, and of numbers that are known",
+        got=str(error).strip().splitlines()[0],
+        line=user_line(_frames(error)),
+        hint="write x.at[i].set(f(x[i])) for x.at[i].apply(f), and jax.lax.scan or associative_scan for a reduction",
+    )
+
+
+def _frames(error: Exception) -> list[tuple[str, int]]:
+    """The (file, line) frames through which an error came, innermost first."""
     frames = []
     traceback = error.__traceback__
     while traceback is not None:
         frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
+    return frames[::-1]
+
+
+def _branch(error: Exception) -> DiffcurryError:
     return TracedBranchError(
         "Python needs the value of a traced array",
         expected="control flow and shapes that do not depend on traced values",
         got=str(error).strip().splitlines()[0],
-        line=user_line(reversed(frames)),
+        line=user_line(_frames(error)),
         hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
     )

@@ -65,9 +65,9 @@ def primitive(term: Primitive, x: Any) -> Any:
 def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
     plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
+    row = row_for(term.name, types, dict(term.params))
     if not active or not real or row == ():
         return Pushforward(plain, plain.form)
-    row = row_for(term.name, types, dict(term.params))
     given = (*types, *(types[i] for i in active))
     if row is None:
         program = _delegated(term, active, real, len(types), given)

@@ -67,9 +67,7 @@ def _dense(c: Cotangent, leaf: Any) -> Any:
 
 def _complete(block: Block, f: Any) -> Block:
     """Calls of the function f, with the zeros in the cotangents of its results written out."""
-    cotangents, form = jax.tree.flatten(
-        block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls)
-    )
+    cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))
     if all(not isinstance(c, Absent) for c in cotangents):
         return block
     row = jax.tree.map(lambda a: type_of(jax.ShapeDtypeStruct(jnp.shape(a)[block.axes :], a.dtype)), block.argument)

@@ -77,9 +77,9 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
     forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
     held = tuple(is_discrete(type_of(t)) for t in results)
+    row = row_for(term.name, types, dict(term.params))
     if not asked or row == () or all(held):
         return Programs(forward, forward.form, (True,) * len(held))
-    row = row_for(term.name, types, dict(term.params))
     if row is None:
         forward, backward = delegated(term, types, asked)
         return Programs(forward, operation(term, types).form, held, cache(backward), from_row=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from tangents.rows import CONSTANT, NATIVE
+from tangents.rows_kinds import Parameters
 
 # A part of the program, not an operation: the combinators that each is read as.
 STRUCTURAL: dict[str, str] = {
@@ -12,6 +13,8 @@ STRUCTURAL: dict[str, str] = {
     "scan": "`scan`, or `fold` where nothing is put out",
     "cond": "`tag` and `case`: `lax.cond`, `lax.switch`, `lax.platform_dependent`",
     "remat2": "`checkpoint`: `jax.checkpoint`",
+    "reduce": "its program on halves of the axes, again and again",
+    "reduce_window": "the same on shifted copies, or the primitive of its monoid",
     "custom_linear_solve": "`solve`: `lax.custom_linear_solve`, `jnp.linalg.solve`, `jax.scipy.sparse.linalg.cg`, ...",
 }
 
@@ -24,8 +27,6 @@ PROGRAMS: dict[str, str] = {
     "while": "forward mode only, and operators over functions; in reverse mode it is refused",
     "shard_map": "its program is one for each device, and JAX knows what moves between them",
     "call_hi_primitive": "an object of Python, such as that of `lax.custom_root`, which states its own derivative",
-    "reduce": "its program combines two entries, in an order that is not known",
-    "reduce_window": "as `reduce`",
 }
 
 # A row would be long and no faster than JAX's rule, or the primitive is rare.
@@ -35,7 +36,7 @@ DELEGATED: dict[str, tuple[str, ...]] = {
         *("scatter-max", "scatter-min", "scatter-mul"),
         *("select_and_gather_add", "select_and_scatter_add"),
     ),
-    "decompositions": ("eig", "eigh", "lu", "qr", "svd", "tridiagonal_solve"),
+    "decompositions": ("eig", "lu", "qr", "tridiagonal_solve"),
     "special functions": (
         *("bessel_i0e", "bessel_i1e", "igamma", "igammac", "nextafter", "polygamma", "polynomial", "random_gamma"),
         "regularized_incomplete_beta",
@@ -76,6 +77,24 @@ print(np.vdot(g, pushed), np.vdot(pulled, t))
 ```text
 126.0 126.0
 ```"""
+
+
+# Of rows, what the columns do not say of where they hold.
+_ELSEWHERE = (
+    "A row holds for the parameters that it names, and where a value is given, for that one. Another parameter, or",
+    "value, is left to JAX's rule for that one primitive; and so are complex numbers where the table does not say yes,",
+    "`fft` of real ones, `reduce_window_max` with dilation, `scatter` with indices that may repeat, `gather` by a",
+    "product, singular values without vectors or with full matrices, and a range of eigenvalues. `mul` has a second",
+    "row, for any `out_dtype`. Of real numbers `sign` is constant, and so is `bitcast_convert_type` to another dtype.",
+    "",
+    "A primitive that holds a program on numbers is read as what that does: `reduce` and `reduce_window` as a tree of",
+    "it over arrays, and `scatter` by a function, `x.at[i].apply(f)`, as reading at i, applying f, and writing.",
+)
+
+
+def _of(parameters: Parameters) -> str:
+    names = [f"`{name}`" for name in sorted(parameters.free)]
+    return ", ".join([*names, *(f"`{name}={value}`" for name, value in sorted(parameters.fixed.items()))])
 
 
 def native() -> list[tuple[str, str, str, bool]]:
@@ -127,15 +146,12 @@ def page() -> str:
             "",
             f"Each {titles[kind]}.",
             "",
-            "| primitive | keeps | complex |",
-            "|---|---|---|",
+            "| primitive | keeps | parameters | complex |",
+            "|---|---|---|---|",
         ]
-        lines += [f"| `{name}` | {keeps} | {'yes' if complex else ''} |" for _, name, keeps, complex in rows]
-    lines += [
-        "",
-        "A row without complex numbers leaves these to JAX's rule. So does `fft` with real ones, `reduce_window_max`",
-    ]
-    lines += ["with dilation, and `scatter` with indices that may repeat.", "", "## Constant", "", _code(CONSTANT)]
+        for _, name, keeps, complex in rows:
+            lines.append(f"| `{name}` | {keeps} | {_of(NATIVE[name].parameters)} | {'yes' if complex else ''} |")
+    lines += ["", *_ELSEWHERE, "", "## Constant", "", _code(tuple(CONSTANT))]
     lines += ["", "## Delegated", "", "| | primitives |", "|---|---|"]
     lines += [f"| {group} | {_code(names)} |" for group, names in DELEGATED.items()]
     lines += ["", "## Structural", "", "| primitive | is read as |", "|---|---|"]

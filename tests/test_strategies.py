@@ -26,6 +26,7 @@ from combinators.show import parts
 from combinators.terms import Compose, Curry, Extend, Primitive, Proj
 from combinators.types import pack
 from compile_ccc import ccc, compat, lower, trace, tracing
+from compile_ccc.reducers import inlined
 from tangents import represent, value_and_grad
 from tangents.strategies import Pair, contexts, lambdas, tensors, terms, types, values_of
 
@@ -80,8 +81,8 @@ def run(program, *operands):
 def equation(eqn, operands):
     if eqn.primitive.name == "scan" and eqn.params["length"]:
         return loop(eqn, operands, *compat.scan_arity(eqn.params))
-    if compat.inlined(eqn) is not None:
-        return run(compat.inlined(eqn), *operands)
+    if (program := inlined(eqn)) is not None:
+        return run(program, *operands)
     result = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return result if eqn.primitive.multiple_results else [result]
 
