@@ -15,7 +15,7 @@ import numpy as np
 
 from combinators.primitives import primitive
 from combinators.sums import Sum
-from combinators.terms import Curry, Operator, Proj, Tag, compose, prod
+from combinators.terms import Curry, Operator, Primitive, Proj, Tag, compose, prod
 from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.batched import Made, one, over
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
@@ -60,7 +60,19 @@ def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     which, *captured = operands
     programs = eqn.params["branches"]
     run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
-    return choice(block, which, [lambda inner, p=p: run(inner, p) for p in programs])
+    return choice(block, _number(block, which, len(programs)), [lambda inner, p=p: run(inner, p) for p in programs])
+
+
+def _number(block: Builder, which: Atom, count: int) -> Atom:
+    """The number of one of so many branches before JAX brought it into their range, which tags do themselves."""
+    x, e = block.bindings[-1] if block.bindings else (None, None)
+    match e:
+        case Arrow(Primitive("convert_element_type"), (n,)) if x is which and atom_type(n).dtype == bool:
+            return n
+        case Arrow(Primitive("clamp"), (Constant(0), n, Constant(last))) if x is which and last == count - 1:
+            return n
+        case _:
+            return which
 
 
 def structural(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
