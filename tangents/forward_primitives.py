@@ -70,7 +70,11 @@ def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], type
     row = row_for(term.name, types, dict(term.params))
     given = (*types, *(types[i] for i in active))
     if row is None:
-        return Pushforward(_delegated(term, active, real, len(types), given), plain.form, active, real)
+        program = _delegated(term, active, real, len(types), given)
+        count = plain.form.num_leaves
+        places = [count + n for n in range(len(real)) if count + n in program.nonzero]
+        to = tuple(real[n - count] for n in places)
+        return Pushforward(program.only([*range(count), *places]), plain.form, active, to)
     numbers: list[int] = []
 
     def both(*values: Any) -> list[Any]:

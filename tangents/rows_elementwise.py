@@ -68,9 +68,7 @@ def _unary(keeps: str, complex: bool, **scales: Scale) -> dict[str, Rule]:
     return {name: elementwise(scale, keeps=keeps, complex=complex) for name, scale in scales.items()}
 
 
-_DIFFERENCE = elementwise(
-    lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: lax.neg(v), keeps="nothing", complex=True
-)
+_DIFFERENCE = elementwise(lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: lax.neg(v), keeps="nothing", complex=True)
 
 
 def _push_difference(tangents: Sequence[Any], y: Any, a: Any, b: Any) -> Any:

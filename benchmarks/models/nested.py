@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from benchmarks.problem import Problem, ones, zeros
@@ -23,7 +22,7 @@ NESTINGS = ("ff", "fr", "rf", "rr")  # the mode of the outer derivative, then th
 TOLERANCE = 1e-5  # of a gradient, and of a step; also the first length of a step
 
 
-def saddle(nesting: str, steps: int = 180) -> Problem:
+def saddle(nesting: str, steps: int = 1000) -> Problem:
     """The point (x, y) where x minimises, and y maximises, |x|² - |y|²: y is sought anew for each x that is tried."""
 
     def solve(derivatives: Any, start: jax.Array) -> jax.Array:
@@ -36,7 +35,7 @@ def saddle(nesting: str, steps: int = 180) -> Problem:
     return Problem(solve, ones(2), nested=True)
 
 
-def particle(nesting: str, steps: int = 100, time_steps: int = 360) -> Problem:
+def particle(nesting: str, steps: int = 1000, time_steps: int = 360) -> Problem:
     """The place of a charge for which a particle that flies past crosses the axis at its origin.
 
     The particle moves by Euler's method, with the gradient of a potential as its force, until it has crossed.
@@ -66,31 +65,29 @@ def particle(nesting: str, steps: int = 100, time_steps: int = 360) -> Problem:
 
 
 def argmin(gradient: Gradient, f: Function, start: jax.Array, steps: int) -> jax.Array:
-    """Where f is least, by descent: ten good steps double the length of a step, and a bad one halves it."""
+    """Where f is least, by so many steps of descent at most: ten good ones double the length, a bad one halves it."""
     slope = gradient(f)
 
-    def step(_: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        x, y, g, length, good, going = state
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        count, _, x, y, g, length, good = state
         tried = x - length * g
-        arrived = _norm(g) <= TOLERANCE
-        doubled = good == 10
-        near = _norm(tried - x) <= TOLERANCE
+        arrived, near = (_norm(v) <= TOLERANCE for v in (g, tried - x))
 
         def descend() -> tuple[Any, ...]:
             lower = f(tried)
             return lax.cond(
                 lower < y,
-                lambda: (tried, lower, slope(tried), length, good + 1, True),
-                lambda: (x, y, g, length / 2, jnp.zeros_like(good), True),
+                lambda: (True, tried, lower, slope(tried), length, good + 1),
+                lambda: (True, x, y, g, length / 2, jnp.zeros_like(good)),
             )
 
-        stop = lambda: (x, y, g, length, good, False)
-        double = lambda: (x, y, g, length * 2, jnp.zeros_like(good), True)
-        case = jnp.where(~going | arrived, 0, jnp.where(doubled, 1, jnp.where(near, 0, 2)))
-        return lax.switch(case, [stop, double, descend])
+        stop = lambda: (False, x, y, g, length, good)
+        double = lambda: (True, x, y, g, length * 2, jnp.zeros_like(good))
+        case = jnp.where(arrived, 0, jnp.where(good == 10, 1, jnp.where(near, 0, 2)))
+        return count + 1, *lax.switch(case, [stop, double, descend])
 
-    state = start, f(start), slope(start), jnp.asarray(TOLERANCE, start.dtype), jnp.int32(0), jnp.bool_(True)
-    return lax.fori_loop(0, steps, step, state)[0]
+    first = True, start, f(start), slope(start), jnp.asarray(TOLERANCE, start.dtype), jnp.int32(0)
+    return lax.while_loop(lambda s: s[1] & (s[0] < steps), step, (jnp.int32(0), *first))[2]
 
 
 def _norm(x: jax.Array) -> jax.Array:
