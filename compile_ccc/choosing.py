@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _STOP = primitive("stop_gradient")
 
-_NEAR = 4  # bindings before a choice, among which is the one of its number
-
 type Branch = Callable[[Builder], list[Any]]  # appends the equations of a branch, and gives its results
 
 
@@ -62,17 +60,17 @@ def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     which, *captured = operands
     programs = eqn.params["branches"]
     run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
-    return choice(block, _chooser(block, which), [lambda inner, p=p: run(inner, p) for p in programs])
+    return choice(block, _number(block, which, len(programs)), [lambda inner, p=p: run(inner, p) for p in programs])
 
 
-def _chooser(block: Builder, which: Atom) -> Atom:
-    """What chooses, before JAX made a number of a truth value, or took the nearest number there is: `tag` does so."""
-    made = next((e for x, e in reversed(block.bindings[-_NEAR:]) if x is which), None)
-    match made:
-        case Arrow(Primitive("convert_element_type"), (flag,)) if atom_type(flag).dtype == bool:
-            return flag
-        case Arrow(Primitive("clamp"), (Constant(), number, Constant())):
-            return number
+def _number(block: Builder, which: Atom, count: int) -> Atom:
+    """The number of one of so many branches before JAX brought it into their range, which tags do themselves."""
+    x, e = block.bindings[-1] if block.bindings else (None, None)
+    match e:
+        case Arrow(Primitive("convert_element_type"), (n,)) if x is which and atom_type(n).dtype == bool:
+            return n
+        case Arrow(Primitive("clamp"), (Constant(0), n, Constant(last))) if x is which and last == count - 1:
+            return n
         case _:
             return which
 

@@ -60,6 +60,13 @@ class Program:
         variables = [*(variable for variable, _ in kept), *inputs]
         return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
+    def only(self, numbers: Sequence[int]) -> Program:
+        """The program of its outputs with these numbers."""
+        constants = list(zip(self.variables, self.constants, strict=False))
+        inputs = self.variables[len(constants) :]
+        facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
+        return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
+
     def split(self) -> tuple[Program, list[Any]]:
         """The program of what depends on the constants alone, and the equations of the rest."""
         known = set(self.variables[: len(self.constants)])

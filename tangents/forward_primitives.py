@@ -71,10 +71,10 @@ def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], type
     given = (*types, *(types[i] for i in active))
     if row is None:
         program = _delegated(term, active, real, len(types), given)
-        count = len(plain.outputs)
-        nonzero = [i for i in program.nonzero if i >= count]
-        program.outputs = [*program.outputs[:count], *(program.outputs[i] for i in nonzero)]
-        return Pushforward(program, plain.form, active, tuple(real[i - count] for i in nonzero))
+        count = plain.form.num_leaves
+        places = [count + n for n in range(len(real)) if count + n in program.nonzero]
+        to = tuple(real[n - count] for n in places)
+        return Pushforward(program.only([*range(count), *places]), plain.form, active, to)
     numbers: list[int] = []
 
     def both(*values: Any) -> list[Any]:

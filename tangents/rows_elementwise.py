@@ -6,7 +6,7 @@ Kinks and ties follow JAX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,8 @@ def _plus(x: Any, term: float) -> Any:
 
 
 def _where(condition: Any, v: Any) -> Any:
-    """v where the condition holds, else 0."""
+    """v where the condition holds, else 0; either may be a number."""
+    v = widened(v, condition) if jnp.ndim(condition) else v
     return lax.select(widened(condition, v), v, lax.full_like(v, 0))
 
 
@@ -41,7 +42,9 @@ def _integer_power(v: Any, _: Any, x: Any, *, y: int) -> Any:
 
 def _larger(v: Any, a: Any, b: Any) -> Any:
     """v where a > b, half of it at ties, else 0."""
-    return lax.select(lax.gt(a, b), v, lax.select(lax.eq(a, b), _times(v, 0.5), lax.full_like(v, 0)))
+    greater = lax.gt(a, b)
+    v = widened(v, greater)
+    return lax.select(greater, v, lax.select(lax.eq(a, b), _times(v, 0.5), lax.full_like(v, 0)))
 
 
 def _nonzero(x: Any) -> Any:
@@ -79,6 +82,39 @@ def _unary(keeps: str, complex: bool, **scales: Scale) -> dict[str, Rule]:
     }
 
 
+_DIFFERENCE = elementwise(lambda v, y, a, b, **_: v, lambda v, y, a, b, **_: lax.neg(v), keeps="nothing", complex=True)
+
+
+def _push_difference(tangents: Sequence[Any], y: Any, a: Any, b: Any) -> Any:
+    """da - db"""
+    if any(t is ZERO for t in tangents):
+        return _DIFFERENCE.push(tangents, y, a, b)
+    return lax.sub(*tangents)
+
+
+def _pull_quotient(asked: Sequence[int], g: Any, y: Any, a: Any, b: Any) -> list[Any]:
+    """g / b by a, and by b the same times -y, which shares the division; -g a / b² by b alone, which keeps no y."""
+    if tuple(asked) == (1,):  # of a denominator that is broadcast, as in softmax, what is summed is scaled
+        return [lax.mul(fit(lax.mul(lax.neg(g), a), b), _inverse_square(b))]
+    q = lax.div(g, b)
+    return [fit(q, a) if i == 0 else lax.neg(fit(lax.mul(q, y), b)) for i in asked]
+
+
+def _push_quotient(tangents: Sequence[Any], y: Any, a: Any, b: Any) -> Any:
+    """(da - y db) / b, or -a db / b² where a has no tangent"""
+    da, db = tangents
+    if da is ZERO:
+        return ZERO if db is ZERO else lax.mul(lax.mul(lax.neg(db), a), _inverse_square(b))
+    return lax.div(da if db is ZERO else lax.sub(da, lax.mul(db, y)), b)
+
+
+def _inverse_square(b: Any) -> Any:
+    """1 / b²; of the dtypes with few exponents b² leaves the range soon, in float16 from 256 on."""
+    if jnp.finfo(b.dtype).maxexp < 100:
+        return lax.square(lax.div(number(1, b), b))
+    return lax.integer_pow(b, -2)
+
+
 # What keeps nothing is linear as well: the factor is a constant.
 _OF_NOTHING = {
     **_unary("nothing", True, neg=lambda v, y, x, **_: lax.neg(v), copy=lambda v, y, x, **_: v),
@@ -90,7 +126,7 @@ _OF_NOTHING = {
     ),
     "add": elementwise(lambda v, y, a, b: v, lambda v, y, a, b: v, keeps="nothing", complex=True),
     "add_any": elementwise(lambda v, y, a, b: v, lambda v, y, a, b: v, keeps="nothing", complex=True),
-    "sub": elementwise(lambda v, y, a, b: v, lambda v, y, a, b: lax.neg(v), keeps="nothing", complex=True),
+    "sub": replace(_DIFFERENCE, push=_push_difference),
 }
 
 _OF_RESULT = {
@@ -103,7 +139,7 @@ _OF_RESULT = {
         tan=lambda v, y, x, **_: lax.mul(v, _plus(lax.square(y), 1)),
         tanh=lambda v, y, x, **_: lax.mul(v, lax.one_minus_square(y)),
         logistic=lambda v, y, x, **_: lax.mul(v, lax.mul(y, lax.sub(number(1, y), y))),
-        sqrt=lambda v, y, x, **_: lax.div(v, _times(y, 2)),
+        sqrt=lambda v, y, x, **_: lax.mul(v, lax.div(number(0.5, y), y)),
         rsqrt=lambda v, y, x, **_: lax.mul(v, _times(lax.integer_pow(y, 3), -0.5)),
     ),
     **_unary(
@@ -166,18 +202,7 @@ _OF_SEVERAL = {
             jointly=False,
         ),
     ),
-    "div": replace(
-        elementwise(
-            lambda v, y, a, b: lax.div(v, b),
-            lambda v, y, a, b: lax.neg(lax.div(lax.mul(v, y), b)),
-            keeps="the denominator, the result",
-            complex=True,
-        ),
-        pull=each(  # a denominator that is broadcast, as in softmax, divides what is summed
-            lambda g, y, a, b: fit(lax.div(g, b), a),
-            lambda g, y, a, b: lax.neg(lax.div(fit(lax.mul(g, y), b), b)),
-        ),
-    ),
+    "div": Rule("elementwise", _pull_quotient, _push_quotient, "the arguments, the result", complex=True),
     "pow": elementwise(
         _power_base,
         lambda v, y, a, b: lax.mul(v, lax.mul(lax.log(_nonzero(a)), y)),

@@ -133,7 +133,8 @@ def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, 
         return [fit(scales[i](g, y, *arguments, **params), arguments[i]) for i in asked]
 
     def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
-        return total(scales[i](widened(t, y), y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
+        t = total(scales[i](t, y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
+        return t if t is ZERO else widened(t, y)
 
     return Rule("elementwise", pull, push, keeps, parameters, complex)
 
