@@ -8,7 +8,7 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 from combinators import errors
 from combinators.context import Context
 from combinators.equality import Equality, equal
-from combinators.evaluate import evaluate
+from combinators.evaluate import evaluate_checked as evaluate
 from combinators.infer import infer
 from combinators.law import Law
 from combinators.laws import LAWS
@@ -17,7 +17,6 @@ from combinators.primitives import primitive
 from combinators.show import show
 from combinators.sums import Sum
 from combinators.terms import (
-    Const,
     Eval,
     Fold,
     Id,
@@ -28,6 +27,7 @@ from combinators.terms import (
     call,
     case,
     compose,
+    const,
     curry,
     extend,
     inject,
@@ -40,7 +40,6 @@ from combinators.values import Closure
 id = Id()
 eval = Eval()
 proj = Proj
-const = Const
 fold = Fold()
 scan = Scan()
 map = Map()

@@ -46,6 +46,7 @@ from combinators.terms import (
     Scan,
     Tag,
     Term,
+    only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure
@@ -57,11 +58,7 @@ def infer(term: Term, domain: Type) -> Type:
     The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
     part marked in the term where types do not meet.
     """
-    if not isinstance(term, Term):
-        raise ArgumentError(
-            "this is no term", expected="a term, such as C.id >> C.primitive('sin')", got=repr(term),
-            hint="the term of a Python function or an arrow f is compile_ccc.trace(f, domain).term",
-        )  # fmt: skip
+    only_terms("infer", (term,))
     with whole(term):
         return _infer(term, type_of(domain))
 

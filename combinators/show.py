@@ -14,6 +14,7 @@ import numpy as np
 import wadler_lindig as wl
 
 from combinators.context import Context
+from combinators.edges import whole
 from combinators.terms import (
     Call,
     Case,
@@ -42,6 +43,7 @@ _NEIGHBOURS = 3  # steps shown before and after a marked one
 
 def show(term: Term, width: int = 100) -> str:
     """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
+    width = whole("the width of a text", width, 1)
     if not isinstance(term, Term):
         return repr(term)
     return _pretty(_document(term), width)

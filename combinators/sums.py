@@ -44,9 +44,12 @@ class Sum:
         return f"Sum({', '.join(alternatives)}, tag={self.tag})"
 
 
+TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
+
+
 def _flatten(s: Sum) -> tuple[tuple[tuple[Any, Any], ...], Any]:
     keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(s.alternatives))
-    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (jax.tree_util.GetAttrKey("tag"), s.tag)), None)
+    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (TAG, s.tag)), None)
 
 
 def _unflatten(tag: int | None, parts: Any) -> Sum:

@@ -8,7 +8,6 @@ from typing import Any
 import jax.extend.core as jex
 from jax import lax
 
-from combinators.primitives import generation
 from combinators.staging import program, settings
 
 
@@ -76,5 +75,5 @@ def is_staged_otherwise(primitive: jex.Primitive) -> bool:
 
 
 def flags() -> tuple[Any, ...]:
-    """What changes the program of a term: what JAX's programs depend on, and names that have another meaning by now."""
-    return (generation(), *settings())
+    """What the program of a term depends on besides the term and its types."""
+    return settings()

@@ -23,6 +23,7 @@ from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
     TracedBranchError,
+    definition_line,
     user_line,
 )
 from combinators.families import made
@@ -225,15 +226,10 @@ def _result_type(result: Any, f: Callable[..., Any]) -> Type:
                 "a Python function is returned, or put into data, and its domain is not known",
                 expected="a function value",
                 got=f"{leaf!r} in the result of {getattr(f, '__name__', f)}",
-                line=_line_of(leaf),
+                line=definition_line(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
             )
     return abstract(type_of(result))
-
-
-def _line_of(f: Any) -> str:
-    code = getattr(f, "__code__", None)
-    return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
 
 
 def _branch(error: Exception) -> DiffcurryError:

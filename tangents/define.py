@@ -16,11 +16,13 @@ from combinators.errors import ArgumentError, ArityError
 from combinators.primitives import register
 from combinators.terms import Primitive
 from combinators.types import Tensor, type_of
-from tangents.rows import ROWS
+from tangents.rows import define_row
 
 
 def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any], **params: Any) -> Primitive:
-    """The arrow of a new primitive (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ; defining a name again replaces it.
+    """The arrow of a new primitive (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ.
+
+    A name may be defined again: that makes another primitive, and what was made of the first keeps its meaning.
 
     `meaning(*arguments, **params)` is a JAX function of arrays that gives one array.  There is one pullback for each
     argument, `pullback(g, y, *arguments, **params)`: the argument's cotangent, of its shape and dtype, from the
@@ -61,8 +63,8 @@ def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any
     batching.primitive_batchers[operation] = batched
     ad.primitive_jvps[operation] = forward
     register(operation)
-    ROWS[name] = row
-    return Primitive(name, tuple(sorted(params.items())))
+    define_row(operation, row)
+    return Primitive(name, tuple(sorted(params.items())), operation)
 
 
 def _with_rule(meaning: Callable[..., Any], row: tuple[Callable[..., Any], ...], params: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ import jax
 
 from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
+from combinators.host import with_own_exceptions
 from combinators.operators import opened
 from combinators.terms import Operator
 from combinators.types import type_of
@@ -39,7 +40,7 @@ def differential(f: Callable[..., Any]) -> Any:
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
             with active(closed=True) if in_lambda() else nullcontext():
-                return direct(static, *arguments)
+                return with_own_exceptions(direct, static, *arguments)
         except jax.errors.UnexpectedTracerError as error:
             raise UnsupportedError(
                 "a rule of a derivative captured a value of a program that was being traced",

@@ -22,7 +22,7 @@ from combinators.types import LEAF, is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.recording import aval_of, operation, record, run
 from tangents.delegate import Refused, delegated
-from tangents.rows import ROWS, Row, pull_of, row_for
+from tangents.rows import Row, pull_of, row_for, row_of
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 
@@ -49,7 +49,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
     arguments = [a.value if isinstance(a, Held) else a for a in marked]
     asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
     types = tuple(map(aval_of, arguments))
-    rule = _programs(term, ROWS.get(term.name), asked, types, compat.flags())
+    rule = _programs(term, row_of(term), asked, types, compat.flags())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
     y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
@@ -81,7 +81,7 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
     held = tuple(is_discrete(type_of(t)) for t in results)
     if not asked or row == () or all(held):
         return Programs(forward, None, forward.form, (True,) * len(held))
-    row = row_for(term.name, types, dict(term.params))
+    row = row_for(term.name, types, dict(term.params)) if term.definition is None else row
     if row is None:
         return Programs(*delegated(term, types, asked), forward.form, held, from_row=False)
     active = [i for i, h in enumerate(held) if not h]

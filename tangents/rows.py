@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
+import jax.extend.core as jex
 
+from combinators.terms import Primitive
 from tangents.rows_elementwise import ELEMENTWISE
 from tangents.rows_indexing import INDEXING
 from tangents.rows_kinds import Pull, PullbackOfArgument, Push, Rule, each, is_complex
@@ -35,6 +38,19 @@ CONSTANT = tuple(sorted(f"{_STEPS} {_WHOLE}".split()))
 NATIVE: dict[str, Rule] = {**ELEMENTWISE, **LINEAR, **PRODUCTS, **INDEXING, **REDUCTIONS, **MATRICES}
 
 ROWS: dict[str, Row] = {**NATIVE, **dict.fromkeys(CONSTANT, ())}
+
+
+_defined: WeakKeyDictionary[jex.Primitive, Row] = WeakKeyDictionary()
+
+
+def define_row(operation: jex.Primitive, row: Row) -> None:
+    """Gives a primitive that is none of JAX's own its row."""
+    _defined[operation] = row
+
+
+def row_of(term: Primitive) -> Row | None:
+    """The row of a primitive, of JAX's own by its name; `row_for` says whether that holds at some arguments."""
+    return ROWS.get(term.name) if term.definition is None else _defined.get(term.definition)
 
 
 def row_for(name: str, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> Row | None:
