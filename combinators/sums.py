@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import Context, extend
+from combinators.edges import whole
 from combinators.errors import CompositionError
 from combinators.types import Tensor, type_of
 
@@ -30,6 +31,8 @@ class Sum:
 
     def __init__(self, *alternatives: Any, tag: Any = None):
         self.alternatives = alternatives
+        if isinstance(tag, int):
+            tag = whole("the tag of a sum", tag, 0, len(alternatives) - 1)
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
     def __eq__(self, other: object) -> bool:
@@ -99,6 +102,14 @@ def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
         case _:
             rest, s = None, None
     if isinstance(s, Sum) and len(s.alternatives) == count:
+        if isinstance(s.tag, Tensor) and (s.tag.shape or not jnp.issubdtype(s.tag.dtype, np.integer)):
+            raise CompositionError(
+                "case meets a sum whose tag is no number of an alternative",
+                part=part,
+                expected=Tensor((), jnp.int32),
+                got=s.tag,
+                hint="tag(n) makes a sum of a number, and inject(i, n) of a value",
+            )
         return rest, s
     raise CompositionError(
         "case finds no sum to look into",

@@ -102,6 +102,12 @@ def require_types(name: str, type: Type) -> None:
 
 def require_values(values: Any) -> None:
     """Raises `ArgumentError`, or `BareFunctionError`, for what is no value of ours, and for types among values."""
+    no_types(values)
+    type_of(values)
+
+
+def no_types(values: Any) -> None:
+    """Raises `ArgumentError` for types among values."""
     for leaf in jax.tree.leaves(values, is_leaf=lambda node: isinstance(node, Opaque)):
         if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
             raise ArgumentError(
@@ -110,7 +116,6 @@ def require_values(values: Any) -> None:
                 got=repr(leaf),
                 hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
             )
-        leaf_type(leaf)
 
 
 class FunctionLike:
@@ -153,7 +158,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
     if isinstance(leaf, (jax.ShapeDtypeStruct, jax.core.ShapedArray)):
         return _of_aval(leaf)
     try:
-        return _of_aval(jax.typeof(leaf))
+        aval = jax.typeof(leaf)
     except (TypeError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
@@ -168,6 +173,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
+    return _of_aval(aval)
 
 
 def Array(n: int, type: Type) -> Type:
@@ -203,6 +209,13 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
 
 @lru_cache(maxsize=65536)
 def _of_aval(aval: Any) -> Tensor:
+    if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
+        raise UnsupportedError(
+            "this changes while a program runs, and is no value",
+            expected="an array",
+            got=aval,
+            hint="read a Ref by ref[...] outside of the program, and hand in the array",
+        )
     return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
 
 

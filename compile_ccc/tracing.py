@@ -21,22 +21,20 @@ from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
-    DiffcurryError,
-    TracedBranchError,
     definition_line,
-    user_line,
 )
 from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
-from combinators.types import Function, Opaque, Type, pack, type_of
+from combinators.types import Function, Opaque, Type, pack, require_values, type_of
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.complaints import complaints
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
@@ -196,27 +194,13 @@ def _stage(
         return flatten(result, cods[0])
 
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    try:
+    with complaints():
         program = staging.program(flat, structs)
         held = rules.held_tracers(program.jaxpr) if captured.values else []
         fixed = tuple(i for i, v in enumerate(inside) if any(v is t for t in held))
         if fixed:
             program = staging.program(flat, structs)
-    except _NEEDS_VALUE as error:
-        raise _branch(error) from error
-    except TypeError as error:
-        if "Tracer.__format__" in str(error):
-            raise _branch(error) from error
-        raise
     return program, cods[-1], fixed
-
-
-_NEEDS_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
@@ -229,19 +213,5 @@ def _result_type(result: Any, f: Callable[..., Any]) -> Type:
                 line=definition_line(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
             )
+    require_values(result)
     return abstract(type_of(result))
-
-
-def _branch(error: Exception) -> DiffcurryError:
-    frames = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    return TracedBranchError(
-        "Python needs the value of a traced array",
-        expected="control flow and shapes that do not depend on traced values",
-        got=str(error).strip().splitlines()[0],
-        line=user_line(reversed(frames)),
-        hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
-    )

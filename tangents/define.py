@@ -15,7 +15,7 @@ from jax.interpreters import ad, batching, mlir
 from combinators.errors import ArgumentError, ArityError
 from combinators.primitives import register
 from combinators.terms import Primitive
-from combinators.types import Tensor, type_of
+from combinators.types import Tensor, require_values, type_of
 from tangents.rows import define_row
 
 
@@ -41,15 +41,16 @@ def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any
             hint='define("double", lambda x: 2 * x, lambda g, y, x: 2 * g)',
         )
     _check_arity(name, meaning, pullbacks)
+    _check_params(name, params)
     row = tuple(_checked(name, i, pullback) for i, pullback in enumerate(pullbacks))
     operation = jex.Primitive(name)
 
     def result_type(*avals: Any, **params: Any) -> Any:
         structs = (jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals)
-        type = type_of(jax.eval_shape(partial(meaning, **params), *structs))
-        if not isinstance(type, Tensor):
-            raise ArgumentError(f"{name} gives no single array", expected="one array", got=type)
-        return jax.core.ShapedArray(type.shape, type.dtype, weak_type=type.weak)
+        result = type_of(jax.eval_shape(partial(meaning, **params), *structs))
+        if not isinstance(result, Tensor):
+            raise ArgumentError(f"{name} gives no single array", expected="one array", got=result)
+        return jax.core.ShapedArray(result.shape, result.dtype, weak_type=result.weak)
 
     def batched(arguments: Any, axes: Any, **params: Any) -> Any:
         return jax.vmap(_with_rule(meaning, row, params), in_axes=axes)(*arguments), 0
@@ -87,6 +88,7 @@ def _checked(name: str, i: int, pullback: Callable[..., Any]) -> Callable[..., A
     def checked(g: Any, y: Any, *arguments: Any, **params: Any) -> Any:
         cotangent = pullback(g, y, *arguments, **params)
         expected = type_of(arguments[i])
+        require_values(cotangent)
         if type_of(cotangent) != expected:
             raise ArgumentError(
                 f"pullback {i} of {name} gives no cotangent of its argument",
@@ -97,6 +99,19 @@ def _checked(name: str, i: int, pullback: Callable[..., Any]) -> Callable[..., A
         return cotangent
 
     return checked
+
+
+def _check_params(name: str, params: dict[str, Any]) -> None:
+    for parameter, value in params.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise ArgumentError(
+                f"the parameter {parameter} of {name} is part of the code, and has no hash",
+                expected="numbers, text, tuples of them, or functions",
+                got=f"{value!r} of type {type(value).__name__}",
+                hint="what varies is an argument of a primitive; a list that does not is a tuple",
+            ) from None
 
 
 def _check_arity(name: str, meaning: Callable[..., Any], pullbacks: tuple[Any, ...]) -> None:

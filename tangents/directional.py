@@ -10,7 +10,7 @@ from combinators.context import extend
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.terms import Eval
-from combinators.types import pack, require_values
+from combinators.types import no_types, pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.operators import on_leaves
@@ -70,6 +70,6 @@ def _check(name: str, primals: Any, tangents: Any) -> None:
             got=f"{primals!r} and {tangents!r}",
             hint="a single argument needs a comma: (x,)",
         )
-    require_values(primals)
+    no_types(primals)
     for f in filter(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)):
         code_of(f)  # along what, is not known

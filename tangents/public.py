@@ -45,19 +45,13 @@ def add(g: Any, h: Any) -> Any:
 
     Raises `ArgumentError` if they differ in structure, or a leaf in its shape or dtype.  (Paper 003, figure 6.)
     """
-    pairs, form = _paired(g, h)
-    return form.unflatten([_sum(a, b) for a, b in pairs])
-
-
-def _paired(g: Any, t: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    """The leaves of two cotangents, or of a cotangent and a tangent, of one value, and their form."""
-    (leaves, form), (others, other) = (
-        jax.tree.flatten(v, is_leaf=lambda v: is_unknown(v) or _is_calls(v)) for v in (g, t)
-    )
-    _require_known(leaves)
-    if form == other:
-        return list(zip(leaves, others, strict=True)), form
-    raise _not_of_one_value(form, other)
+    is_leaf = lambda v: is_unknown(v) or _is_calls(v)
+    leaves, form = jax.tree_util.tree_flatten_with_path(g, is_leaf=is_leaf)
+    others, other = jax.tree.flatten(h, is_leaf=is_leaf)
+    _require_known([*(leaf for _, leaf in leaves), *others])
+    if form != other:
+        raise _not_of_one_value(form, other)
+    return form.unflatten([_sum(path, a, b) for (path, a), b in zip(leaves, others, strict=True)])
 
 
 def _require_known(leaves: list[Any]) -> None:
@@ -74,21 +68,23 @@ def _not_of_one_value(left: Any, right: Any) -> ArgumentError:
     )
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(path: tuple[Any, ...], a: Any, b: Any) -> Any:
     if _is_calls(a) and _is_calls(b):
         return a + b
-    return a if _meet(a, b) else a + b
+    if not _are_of_unit(a, b):
+        return a + b
+    for leaf in () if is_tag(path) else (a, b):
+        require_zero(leaf, type_of(a), f"{component(path)}a cotangent")
+    return a
 
 
-def _meet(a: Any, b: Any) -> bool:
-    """Whether two leaves are of the unit, as what is discrete has it; raises if they are not of one space."""
+def _are_of_unit(a: Any, b: Any) -> bool:
+    """Whether two leaves are of the tangent space of what is discrete; raises if they are not of one space."""
     if _is_calls(a) or _is_calls(b):
         raise _not_of_one_value(described(a), described(b))
     require_values((a, b))
     left, right = type_of(a), type_of(b)
     if is_discrete(left) and is_discrete(right):
-        for leaf in (a, b):
-            require_zero(leaf, left, "a cotangent")
         return True
     if not (stands_for(left, right) or stands_for(right, left)):
         raise _not_of_one_value(left, right)
@@ -114,7 +110,7 @@ def inner(g: Any, t: Any) -> Any:
 def _inner_leaf(g: Any, t: Any) -> Any:
     if isinstance(g, Calls) and callable(t):
         return sum((inner(cotangent, t(argument)) for argument, cotangent in g), start=jnp.zeros(()))
-    return jnp.zeros(()) if _meet(g, t) else jnp.sum(jnp.asarray(g) * t)
+    return jnp.zeros(()) if _are_of_unit(g, t) else jnp.sum(jnp.asarray(g) * t)
 
 
 def _is_calls(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from combinators.errors import ArgumentError
 from combinators.evaluate import evaluate
 from combinators.infer import accepts, infer
 from combinators.terms import Term
@@ -70,6 +71,14 @@ def _cotangent(drawn: Any) -> Any:
 
 def representation(space: Space) -> Reading:
     """The reading of a term as its representation function in a tangent space for functions: x ↦ (y, pullback)."""
+
+    if not isinstance(space, Space):
+        raise ArgumentError(
+            "this is no tangent space",
+            expected="a Space, such as SPACES['list']",
+            got=repr(space),
+            hint="SPACES has them by name",
+        )
 
     def cases(term: Term, x: Any) -> tuple[Any, Callable[[Any], Any]]:
         marked = activate(x, space.is_leaf)
