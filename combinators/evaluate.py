@@ -143,7 +143,7 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     """
     require_values(x)
     infer(term, x)
-    return evaluate(term, x)
+    return with_own_exceptions(evaluate, term, x)
 
 
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
 
 from combinators import loop_types as loops
 from combinators.context import Context, extend
@@ -118,6 +119,14 @@ def _infer(term: Term, x: Type) -> Type:
 
 def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
     rest, s = chosen(x, len(branches), term)
+    if not (isinstance(s.tag, int) or (isinstance(s.tag, Tensor) and not s.tag.shape and s.tag.dtype == jnp.int32)):
+        raise CompositionError(
+            "case meets a sum whose tag is no number of an alternative",
+            part=term,
+            expected=Tensor((), jnp.int32),
+            got=s.tag,
+            hint="tag(n) makes a sum of a number, and inject(i, n) of a value",
+        )
     results: list[Type] = []
     for index in range(len(branches)) if not isinstance(s.tag, int) else (s.tag,):
         if s.alternatives[index] is not None:

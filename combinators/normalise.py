@@ -14,10 +14,10 @@ from combinators.edges import whole
 from combinators.errors import BudgetError
 from combinators.infer import abstract
 from combinators.neutral import Graph
-from combinators.quote import UNKNOWN, read_back
+from combinators.quote import read_back
 from combinators.semantics import Exhausted, Run
 from combinators.terms import Term, only_terms
-from combinators.types import Type, type_of
+from combinators.types import UNKNOWN, Type, type_of
 
 STEPS = 100_000
 

@@ -56,7 +56,9 @@ def _flatten(s: Sum) -> tuple[tuple[tuple[Any, Any], ...], Any]:
 
 
 def _unflatten(tag: int | None, parts: Any) -> Sum:
-    return Sum(*parts, tag=tag) if tag is not None else Sum(*parts[:-1], tag=parts[-1])
+    s = object.__new__(Sum)  # of whatever JAX puts in the places of arrays
+    s.alternatives, s.tag = (tuple(parts), tag) if tag is not None else (tuple(parts[:-1]), parts[-1])
+    return s
 
 
 jax.tree_util.register_pytree_with_keys(Sum, _flatten, _unflatten)
@@ -102,14 +104,6 @@ def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
         case _:
             rest, s = None, None
     if isinstance(s, Sum) and len(s.alternatives) == count:
-        if isinstance(s.tag, Tensor) and (s.tag.shape or not jnp.issubdtype(s.tag.dtype, np.integer)):
-            raise CompositionError(
-                "case meets a sum whose tag is no number of an alternative",
-                part=part,
-                expected=Tensor((), jnp.int32),
-                got=s.tag,
-                hint="tag(n) makes a sum of a number, and inject(i, n) of a value",
-            )
         return rest, s
     raise CompositionError(
         "case finds no sum to look into",

@@ -88,10 +88,20 @@ def type_of(value: Any) -> Type:
     return jax.tree.map(leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
 
 
+class Unknown:
+    """The type of what nothing is said about."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN: Any = Unknown()
+
+
 def require_types(name: str, type: Type) -> None:
     """Raises `ArgumentError` for what is no type."""
     for leaf in jax.tree.leaves(type):
-        if not isinstance(leaf, Tensor | Function):
+        if not isinstance(leaf, Tensor | Function | Unknown):
             raise ArgumentError(
                 f"{name} is no type",
                 expected="types: C.Tensor, C.Function, and tuples, dicts or other pytrees of them",

@@ -96,7 +96,7 @@ class _Host:
         """A number of another kind is converted if nothing is lost but digits of floats."""
         try:
             array = np.asarray(value)
-        except ValueError:  # lists of different lengths
+        except (TypeError, ValueError):  # lists of different lengths, random keys
             raise self._refusal(result) from None
         loses_a_part = _is(array.dtype, np.complexfloating) and not _is(type.dtype, np.complexfloating)
         if array.shape != (*rows, *type.shape) or not _is(array.dtype, *_NUMBERS) or loses_a_part:

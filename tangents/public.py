@@ -84,6 +84,8 @@ def _are_of_unit(a: Any, b: Any) -> bool:
         raise _not_of_one_value(described(a), described(b))
     require_values((a, b))
     left, right = type_of(a), type_of(b)
+    if not (isinstance(left, Tensor) and isinstance(right, Tensor)):
+        raise _not_of_one_value(left, right)
     if is_discrete(left) and is_discrete(right):
         return True
     if not (stands_for(left, right) or stands_for(right, left)):

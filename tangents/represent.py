@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from combinators.context import Context, extend
 from combinators.edges import one_of
+from combinators.host import with_own_exceptions
 from combinators.infer import component, infer
 from combinators.sums import tagged
 from combinators.terms import (
@@ -79,7 +80,7 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         infer(term, pack(arguments))
         check_environments(arguments, space)
         x = activate(pack(arguments), space.is_leaf)
-        y, pb = rep(space, term, x)
+        y, pb = with_own_exceptions(rep, space, term, x)
 
         def pullback(g: Any) -> Any:
             return dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf)
