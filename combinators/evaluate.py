@@ -11,6 +11,7 @@ from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch
 from combinators.errors import EvalError
+from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
@@ -38,7 +39,7 @@ from combinators.terms import (
     Tag,
     Term,
 )
-from combinators.types import Opaque, pack, type_of
+from combinators.types import Opaque, pack, require_values, type_of
 from combinators.values import Closure
 
 
@@ -142,16 +143,27 @@ def apply(f: Any, x: Any) -> Any:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
+def evaluate_checked(term: Term, x: Any) -> Any:
+    """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`.
+
+    Raises what `infer` raises, and `ArgumentError` if x is no value.
+    """
+    require_values(x)
+    infer(term, x)
+    return with_own_exceptions(evaluate, term, x)
+
+
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = pack(arguments) if f.code.argument is None else conform(arguments, f.code.argument, f)
-    return _apply_checked(f, x)
+    require_values((f, x))
+    return with_own_exceptions(_apply_checked, f, x)
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
-    type_of(arguments)  # refuses what is no value, before JAX does
-    return _evaluate_checked(term, pack(arguments))
+    require_values(arguments)  # before JAX refuses what is no value
+    return with_own_exceptions(_evaluate_checked, term, pack(arguments))
 
 
 @jax.jit

@@ -18,7 +18,7 @@ from combinators.infer import abstract, component, infer, is_function
 from combinators.joining import join
 from combinators.neutral import Graph, Node
 from combinators.primitives import operands, shape
-from combinators.quote import UNKNOWN, is_function_value, is_open, read_back, types_of
+from combinators.quote import is_function_value, is_open, read_back, types_of
 from combinators.show import parts
 from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
@@ -43,7 +43,7 @@ from combinators.terms import (
     Tag,
     Term,
 )
-from combinators.types import Function, Opaque, Tensor, Type, children, type_of
+from combinators.types import UNKNOWN, Function, Opaque, Tensor, Type, children, type_of
 from combinators.values import Closure
 
 _CASE = Case(())  # the head of every open case, whose branches are operands

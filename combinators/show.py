@@ -10,10 +10,12 @@ from typing import Any, assert_never
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 import wadler_lindig as wl
 
 from combinators.context import Context
+from combinators.edges import whole
 from combinators.terms import (
     Call,
     Case,
@@ -44,6 +46,7 @@ _NEIGHBOURS = 3  # steps shown before and after a marked one
 
 def show(term: Term, width: int = 100) -> str:
     """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
+    width = whole("the width of a text", width, 1)
     if not isinstance(term, Term):
         return repr(term)
     return _pretty(_document(term), width)
@@ -156,6 +159,8 @@ class _Typed(str):
 
 def _scalar(leaf: Any) -> Any:
     """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+        return _Typed(type_of(leaf))
     if isinstance(leaf, jax.Array | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
         return _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
     return leaf

@@ -17,7 +17,9 @@ import numpy as np
 from jax import lax
 
 from combinators.context import Context, extend
-from combinators.errors import CompositionError
+from combinators.edges import whole
+from combinators.errors import ArgumentError, CompositionError
+from combinators.terms import Case, Inject, Tag, Term, only_terms
 from combinators.types import Tensor, type_of
 
 
@@ -32,6 +34,8 @@ class Sum:
 
     def __init__(self, *alternatives: Any, tag: Any = None):
         self.alternatives = alternatives
+        if isinstance(tag, int):
+            tag = whole("the tag of a sum", tag, 0, len(alternatives) - 1)
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
     def __eq__(self, other: object) -> bool:
@@ -46,16 +50,47 @@ class Sum:
         return f"Sum({', '.join(alternatives)}, tag={self.tag})"
 
 
+TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
+
+
 def _flatten(s: Sum) -> tuple[tuple[tuple[Any, Any], ...], Any]:
     keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(s.alternatives))
-    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (jax.tree_util.GetAttrKey("tag"), s.tag)), None)
+    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (TAG, s.tag)), None)
 
 
 def _unflatten(tag: int | None, parts: Any) -> Sum:
-    return Sum(*parts, tag=tag) if tag is not None else Sum(*parts[:-1], tag=parts[-1])
+    s = object.__new__(Sum)  # of whatever JAX puts in the places of arrays
+    s.alternatives, s.tag = (tuple(parts), tag) if tag is not None else (tuple(parts[:-1]), parts[-1])
+    return s
 
 
 jax.tree_util.register_pytree_with_keys(Sum, _flatten, _unflatten)
+
+
+def inject(i: int, n: int) -> Term:
+    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
+    n = whole("the number of alternatives of inject", n, 1)
+    return Inject(whole("the alternative of inject", i, 0, n - 1), n)
+
+
+def tag(n: int) -> Term:
+    """tag(n) : int ⇝ 1 + ... + 1, the alternative of this number, or the nearest; booleans are 0 and 1.
+
+    So arrays choose between arrows: `prod(f, which) >> prod(proj(0), proj(1) >> tag(2)) >> case(...)`.
+    Law: const(i) >> tag(n) = const(()) >> inject(i, n).
+    """
+    return Tag(whole("the number of alternatives of tag", n, 1))
+
+
+def case(*branches: Term) -> Term:
+    """case(f, g, ...) : Δ·(τ0 + τ1 + ...) ⇝ σ for f : Δ·τ0 ⇝ σ, ...; it distributes over what stands before the sum.
+
+    On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
+    """
+    only_terms("case", branches)
+    if not branches:
+        raise ArgumentError("a case has no branches", expected="a branch for each alternative", got="none")
+    return Case(branches)
 
 
 def injected(index: int, count: int, x: Any) -> Sum:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from combinators.calls import conform
+from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -87,8 +88,9 @@ class FunctionValue(Opaque):
         self.carrier, self.type, self.trace = carrier, type, trace
         trace.note(self)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Records an application.  Raises `ArityError`, `ArgumentError`, or `LeakedFunctionError` outside its trace."""
+        no_keywords(self, keywords)
         if self.trace not in active_traces.get():
             raise leaked(self.type)
         x = conform(arguments, self.type.dom, self)

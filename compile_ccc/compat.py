@@ -10,7 +10,6 @@ import jax.core
 import jax.extend.core as jex
 from jax.interpreters import ad
 
-from combinators.primitives import generation
 from combinators.staging import settings
 
 
@@ -70,5 +69,5 @@ def is_staged_otherwise(primitive: jex.Primitive) -> bool:
 
 
 def flags() -> tuple[Any, ...]:
-    """What changes the program of a term: what JAX's programs depend on, and names that have another meaning by now."""
-    return (generation(), *settings())
+    """What the program of a term depends on besides the term and its types."""
+    return settings()

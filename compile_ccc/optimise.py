@@ -48,6 +48,7 @@ from combinators.terms import (
     Tag,
     Term,
     compose,
+    only_terms,
 )
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
@@ -71,6 +72,7 @@ def optimise(term: Term) -> Term:
     One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains; a
     term that nests deeper than Python's stack allows stays as it is.  `optimise(optimise(f)) is optimise(f)`.
     """
+    only_terms("optimise", (term,))
     try:
         return Optimiser().optimised(term, None)
     except RecursionError:

@@ -21,26 +21,24 @@ from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
-    DiffcurryError,
-    TracedBranchError,
-    UnsupportedError,
-    user_line,
+    definition_line,
 )
 from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
-from combinators.types import Function, Opaque, Type, pack, type_of
+from combinators.types import Function, Opaque, Type, pack, require_values, type_of
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.complaints import complaints, holds_array
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.translate import translate
-from compile_ccc.writing import as_number, is_known, of_captured
+from compile_ccc.writing import as_number, is_known
 
 
 @dataclass(frozen=True)
@@ -205,35 +203,19 @@ def _stage(
             return staging.program(flat, structs)
         except (NotImplementedError, TypeError) as error:
             known = tuple(i for i, v in enumerate(captured.values) if is_known(v))
-            if not of_captured(error):
+            if fixed or not known or not holds_array(error):
                 raise
-            if fixed or not known:
-                raise _captured(error) from error
             fixed = known
             return staged()
 
-    try:
+    with complaints():
         program = staged()
         held = rules.held_tracers(program.jaxpr) if captured.values else []
         more = [i for i, v in enumerate(inside) if any(v is t for t in held)]
         if more:
             fixed = tuple(sorted({*fixed, *more}))
             program = staging.program(flat, structs)
-    except _NEEDS_VALUE as error:
-        raise _branch(error) from error
-    except TypeError as error:
-        if "Tracer.__format__" in str(error):
-            raise _branch(error) from error
-        raise
     return program, cods[-1], fixed
-
-
-_NEEDS_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
@@ -243,42 +225,8 @@ def _result_type(result: Any, f: Callable[..., Any]) -> Type:
                 "a Python function is returned, or put into data, and its domain is not known",
                 expected="a function value",
                 got=f"{leaf!r} in the result of {getattr(f, '__name__', f)}",
-                line=_line_of(leaf),
+                line=definition_line(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
             )
+    require_values(result)
     return abstract(type_of(result))
-
-
-def _line_of(f: Any) -> str:
-    code = getattr(f, "__code__", None)
-    return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
-
-
-def _captured(error: Exception) -> DiffcurryError:
-    return UnsupportedError(
-        "a function of one number holds an array of the program",
-        expected="a function of its argument, and of numbers that are known",
-        got=str(error).strip().splitlines()[0],
-        line=user_line(_frames(error)),
-        hint="write x.at[i].set(f(x[i])) for x.at[i].apply(f), and jax.lax.scan or associative_scan for a reduction",
-    )
-
-
-def _frames(error: Exception) -> list[tuple[str, int]]:
-    """The (file, line) frames through which an error came, innermost first."""
-    frames = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    return frames[::-1]
-
-
-def _branch(error: Exception) -> DiffcurryError:
-    return TracedBranchError(
-        "Python needs the value of a traced array",
-        expected="control flow and shapes that do not depend on traced values",
-        got=str(error).strip().splitlines()[0],
-        line=user_line(_frames(error)),
-        hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
-    )

@@ -22,6 +22,8 @@ from typing import Any, assert_never
 import jax
 
 from combinators.context import Context
+from combinators.errors import ArgumentError
+from combinators.sums import case
 from combinators.terms import (
     Call,
     Checkpoint,
@@ -33,7 +35,6 @@ from combinators.terms import (
     Prod,
     Proj,
     Term,
-    case,
     compose,
     prod,
 )
@@ -58,6 +59,13 @@ type Scope = dict[Var, int]  # the variables of Δ and their places
 
 def translate(lam: Lam) -> Curry:
     """The code of an abstraction: a `curry` over the context of its free variables."""
+    if not isinstance(lam, Lam):
+        raise ArgumentError(
+            "this is no λ-term",
+            expected="an abstraction, as trace(f, domain).lambda_term is one",
+            got=repr(lam),
+            hint="trace(f, domain).term is translated already",
+        )
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
     code = Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)

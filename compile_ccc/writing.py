@@ -39,12 +39,6 @@ def written(eqn: Any) -> Any:
     return program(_scattered(**eqn.params), [v.aval for v in eqn.invars])
 
 
-def of_captured(error: Exception) -> bool:
-    """Whether JAX refuses a function of numbers by this error, or the one behind it, since it holds an array."""
-    text = f"{error} {error.__cause__}"
-    return "can't close over Tracers" in text or "update_consts was not hashable" in text
-
-
 def is_known(value: Any) -> bool:
     """Whether a captured value is one that functions of numbers may hold."""
     return isinstance(value, float | complex | np.generic | np.ndarray | jax.Array) and not isinstance(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from combinators.errors import ArgumentError, user_line
+from compile_ccc.arguments import argument_type
 from compile_ccc.arrow import ccc
 from tangents.derivatives import value_and_grad
 from tangents.operations import operations
@@ -72,6 +73,7 @@ def assert_cheap_gradient(
     """
     if not (isinstance(factor, int | float) and factor > 0):
         raise ArgumentError("a factor is asked for", expected="a number above 0", got=repr(factor))
+    argument_type(arguments)  # raises for what is no value
     gradient = value_and_grad(f, argnums, has_aux, functions)
     cost = Cost(operations(ccc(f), *arguments), operations(gradient, *arguments))
     if cost.ratio > factor:

@@ -22,7 +22,7 @@ from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, operation, record, run
 from tangents.delegate import Refused, delegated
-from tangents.rows import ROWS, Row, pull_of, row_for
+from tangents.rows import Row, pull_of, row_at, row_of
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 
@@ -50,7 +50,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
     arguments = [a.value if isinstance(a, Held) else a for a in marked]
     asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
     types = tuple(map(aval_of, arguments))
-    rule = _programs(term, ROWS.get(term.name), asked, types, compat.flags())
+    rule = _programs(term, row_of(term), asked, types, compat.flags())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
     y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
@@ -77,7 +77,7 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
     forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
     held = tuple(is_discrete(type_of(t)) for t in results)
-    row = row_for(term.name, types, dict(term.params))
+    row = row_at(row, types, dict(term.params))
     if not asked or row == () or all(held):
         return Programs(forward, forward.form, (True,) * len(held))
     if row is None:

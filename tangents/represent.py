@@ -13,8 +13,9 @@ from functools import lru_cache, reduce
 from typing import Any, assert_never
 
 from combinators.context import Context, extend
-from combinators.errors import ArgumentError
-from combinators.infer import component
+from combinators.edges import one_of
+from combinators.host import with_own_exceptions
+from combinators.infer import component, infer
 from combinators.sums import tagged
 from combinators.terms import (
     Call,
@@ -37,8 +38,9 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    only_terms,
 )
-from combinators.types import children, pack
+from combinators.types import children, pack, require_values
 from tangents.checkpoint import checkpoint
 from tangents.choice import choice, injection
 from tangents.environment import ENVIRONMENT
@@ -59,13 +61,7 @@ SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 
 def space_named(functions: str) -> Space:
     """The tangent space for functions of this name: "environment" or "list"."""
-    if functions not in SPACES:
-        raise ArgumentError(
-            "there is no such tangent space for functions",
-            expected=" or ".join(map(repr, SPACES)),
-            got=repr(functions),
-            hint="the environment tangent is the fast one; the list tangent records calls",
-        )
+    one_of("functions", functions, SPACES, "the environment tangent is the fast one; the list tangent records calls")
     return SPACES[functions]
 
 
@@ -77,15 +73,18 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     types a cotangent is a `Closure` over the cotangents of the captured values (functions="environment", figure 5), or
     `Calls` (functions="list", figure 3).  Several arguments are one tuple.
 
-    Raises `ArgumentError` for a cotangent that does not fit y, `NotDifferentiableError` for a primitive without a
-    derivative.  (Paper 003, figure 2.)
+    Raises what `infer` raises, `ArgumentError` for a cotangent that does not fit y, and `NotDifferentiableError` for a
+    primitive without a derivative.  (Paper 003, figure 2.)
     """
+    only_terms("represent", (term,))
     space = space_named(functions)
 
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
+        require_values(arguments)
+        infer(term, pack(arguments))
         check_environments(arguments, space)
         x = activate(pack(arguments), space.is_leaf)
-        y, pb = rep(space, term, x)
+        y, pb = with_own_exceptions(rep, space, term, x)
 
         def pullback(g: Any) -> Any:
             return dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
+import jax.extend.core as jex
 
+from combinators.terms import Primitive
 from tangents.rows_elementwise import ELEMENTWISE
 from tangents.rows_indexing import INDEXING
 from tangents.rows_kinds import NONE, Constant, Pull, PullbackOfArgument, Push, Rule, each, knows
@@ -42,9 +45,26 @@ NATIVE: dict[str, Rule] = {**ELEMENTWISE, **LINEAR, **PRODUCTS, **INDEXING, **RE
 ROWS: dict[str, Row | Constant] = {**NATIVE, **CONSTANT}
 
 
+_defined: WeakKeyDictionary[jex.Primitive, Row] = WeakKeyDictionary()
+
+
+def define_row(operation: jex.Primitive, row: Row) -> None:
+    """Gives a primitive that is none of JAX's own its row."""
+    _defined[operation] = row
+
+
+def row_of(term: Primitive) -> Row | Constant | None:
+    """The row of a primitive, of JAX's own by its name; `row_at` says whether that holds at some arguments."""
+    return ROWS.get(term.name) if term.definition is None else _defined.get(term.definition)
+
+
 def row_for(name: str, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> Row | None:
     """The row that holds for a primitive at these arguments; `()` if it is constant, None if it is JAX's own rule."""
-    row = ROWS.get(name)
+    return row_at(ROWS.get(name), arguments, params)
+
+
+def row_at(row: Row | Constant | None, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> Row | None:
+    """What holds of a row at these arguments: itself, the one for elsewhere, `()` or None."""
     while isinstance(row, Rule) and not row.covers(arguments, params):
         row = row.otherwise
     if isinstance(row, Constant):

@@ -18,7 +18,7 @@ from jax.ad_checkpoint import checkpoint_policies
 
 from combinators.context import Context
 from combinators.primitives import primitive
-from combinators.sums import Sum
+from combinators.sums import Sum, case
 from combinators.terms import (
     Call,
     Checkpoint,
@@ -36,7 +36,6 @@ from combinators.terms import (
     Scan,
     Tag,
     Term,
-    case,
     compose,
     prod,
 )

@@ -78,7 +78,7 @@ def forget() -> None:
         represent._keys,
         represent._plan,
         evaluate._called,
-        arrow.lower,
+        arrow._lowered,
         operators._code,
     ):
         cached.cache_clear()
