@@ -10,7 +10,7 @@ from benchmarks.models.images import cross_entropy
 from benchmarks.problem import Draw, Params, Problem, ones, zeros
 
 
-def bouncing_ball(steps: int = 500, hidden: int = 32) -> Problem:
+def bouncing_ball(steps: int = 5000, hidden: int = 32) -> Problem:
     """How far a ball is from a height on its way: it flies with a thrust that a network chooses, or it bounces."""
 
     def loss(params: Params, start: jax.Array) -> jax.Array:
