@@ -30,7 +30,7 @@ def called(eqn: Any) -> Any:
     match eqn.primitive.name:
         case "jit":
             return eqn.params["jaxpr"]
-        case "closed_call":
+        case "closed_call" | "eval_jaxpr":
             return eqn.params["call_jaxpr"]
         case _:
             return None

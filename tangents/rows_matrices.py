@@ -37,6 +37,7 @@ def triangle(x: Any, lower: bool, strictly: bool = False) -> Any:
 
 
 def transposed(x: Any) -> Any:
+    """The matrices with rows for columns."""
     return lax.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -48,6 +49,7 @@ def _half(x: Any) -> Any:
 
 
 def on(condition: Any, x: Any) -> Any:
+    """x where the condition holds, else 0."""
     return lax.select(condition, x, lax.full_like(x, 0))
 
 

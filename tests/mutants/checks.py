@@ -120,8 +120,52 @@ def system_of_numpy(m, v):
     return np.linalg.solve(3.0 * np.eye(3) + np.sin(m), v)
 
 
+def spectrum(m):
+    """Of a symmetric matrix with values apart, as its lower triangle says."""
+    v, w = lax.linalg.eigh(jnp.sin(m) + jnp.diag(jnp.array([0.0, 4.0, 9.0], m.dtype)), symmetrize_input=False)
+    return jnp.sum(jnp.cos(w)) * jnp.abs(v[0, 1])
+
+
+def spectrum_of_numpy(m):
+    w, v = np.linalg.eigh(np.sin(m) + np.diag([0.0, 4.0, 9.0]))
+    return np.sum(np.cos(w)) * np.abs(v[0, 1])
+
+
+def singular(m):
+    u, s, vt = jnp.linalg.svd(jnp.sin(m) + jnp.array([[9.0, 0.0, 0.0], [0.0, 4.0, 0.0]], m.dtype), full_matrices=False)
+    return jnp.sum(jnp.cos(s)) * jnp.abs(u[0, 1] * vt[0, 2])
+
+
+def singular_of_numpy(m):
+    u, s, vt = np.linalg.svd(np.sin(m) + np.array([[9.0, 0.0, 0.0], [0.0, 4.0, 0.0]]), full_matrices=False)
+    return np.sum(np.cos(s)) * np.abs(u[0, 1] * vt[0, 2])
+
+
+def phase(x, y):
+    return jnp.real(lax.sign(lax.complex(jnp.sin(x) + 2.0, y)))
+
+
+def reduced(v):
+    return lax.reduce(jnp.sin(v) + 2.0, jnp.zeros((), v.dtype), lambda a, b: jnp.sqrt(a * a + b * b), (0,))
+
+
+def applied(v):
+    """At the first entry twice, and at the last."""
+    return v.at[jnp.array([0, 2, 0])].apply(lambda x: jnp.sin(x) + x * x)
+
+
+def applied_of_numpy(v):
+    f = lambda x: np.sin(x) + x * x
+    return np.array([f(f(v[0])), v[1], f(v[2])])
+
+
 NUMBER = C.Tensor((), np.int32)
 CHECKS = {
+    "eigenvalues and vectors": holds(spectrum, C.Tensor((3, 3)), meaning=spectrum_of_numpy),
+    "singular values and vectors": holds(singular, M, meaning=singular_of_numpy),
+    "a phase": holds(phase, S, S, meaning=lambda x, y: (np.sin(x) + 2) / np.hypot(np.sin(x) + 2, y)),
+    "a reduction by a program": holds(reduced, V, meaning=lambda v: np.linalg.norm(np.sin(v) + 2)),
+    "writing by a function": holds(applied, V, meaning=applied_of_numpy),
     "a chosen function": holds(C.prod(CHOSEN, p0) >> C.eval, (S, C.Sum(S, S)), examples=6),
     "functions in turn": holds(in_turn, S, S, meaning=turns, spaces=("environment",)),
     "a function by number": holds(by_number, S, NUMBER, NUMBER, meaning=numbered, examples=12),
