@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.extend.core as jex
 
 from combinators import staging

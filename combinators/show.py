@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 import wadler_lindig as wl
 
@@ -152,7 +153,7 @@ class _Typed(str):
 
 def _scalar(leaf: Any) -> Any:
     """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
-    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
         return _Typed(type_of(leaf))
     if isinstance(leaf, jax.Array | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
         return _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
