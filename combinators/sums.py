@@ -22,19 +22,23 @@ from combinators.errors import ArgumentError, CompositionError
 from combinators.terms import Case, Inject, Tag, Term, only_terms
 from combinators.types import Tensor, type_of
 
+TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
 
+
+@jax.tree_util.register_pytree_with_keys_class
 class Sum:
     """`Sum(τ0, τ1, ...)`: the coproduct of types.  `Sum(a, b, tag=t)`: a value, of alternative number t.
 
     `tag` is an int, or an int32 scalar array that may be traced; alternatives that cannot be there are None.  A pytree.
     """
 
-    __slots__ = ("alternatives", "tag")
+    __slots__ = ("_is_known", "alternatives", "tag")
     tag: Any
 
     def __init__(self, *alternatives: Any, tag: Any = None):
         self.alternatives = alternatives
-        if isinstance(tag, int):
+        self._is_known = isinstance(tag, int)
+        if self._is_known:
             tag = whole("the tag of a sum", tag, 0, len(alternatives) - 1)
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
@@ -49,22 +53,17 @@ class Sum:
             return f"({' + '.join(alternatives)})"
         return f"Sum({', '.join(alternatives)}, tag={self.tag})"
 
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+        keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(self.alternatives))
+        return (keyed, self.tag) if self._is_known else ((*keyed, (TAG, self.tag)), None)
 
-TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
-
-
-def _flatten(s: Sum) -> tuple[tuple[tuple[Any, Any], ...], Any]:
-    keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(s.alternatives))
-    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (TAG, s.tag)), None)
-
-
-def _unflatten(tag: int | None, parts: Any) -> Sum:
-    s = object.__new__(Sum)  # of whatever JAX puts in the places of arrays
-    s.alternatives, s.tag = (tuple(parts), tag) if tag is not None else (tuple(parts[:-1]), parts[-1])
-    return s
-
-
-jax.tree_util.register_pytree_with_keys(Sum, _flatten, _unflatten)
+    @classmethod
+    def tree_unflatten(cls, tag: int | None, parts: Any) -> Sum:
+        """The sum of whatever JAX puts in the places of arrays, which may be ints."""
+        s = object.__new__(cls)
+        s._is_known = tag is not None
+        s.alternatives, s.tag = (tuple(parts), tag) if tag is not None else (tuple(parts[:-1]), parts[-1])
+        return s
 
 
 def inject(i: int, n: int) -> Term:

@@ -38,13 +38,15 @@ class Tensor:
     weak: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        sizes = self.shape if isinstance(self.shape, tuple | list | np.ndarray) else (self.shape,)
+        sizes: Any = self.shape if isinstance(self.shape, tuple | list | np.ndarray) else (self.shape,)
+        dtype: Any = None
         try:
             shape = tuple([-1 if isinstance(size, bool) else operator.index(size) for size in sizes])
             dtype: Any = jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
         except (TypeError, ValueError):
-            shape, dtype = (-1,), None
-        if min(shape, default=0) < 0 or not any(jnp.issubdtype(dtype, kind) for kind in _KINDS):
+            shape = (-1,)
+        has_kind = any(jnp.issubdtype(dtype, kind) for kind in _KINDS) and isinstance(self.weak, bool)
+        if min(shape, default=0) < 0 or not has_kind:
             raise ArgumentError(
                 "this is no tensor type",
                 expected="a shape of sizes from 0 on, and a dtype",

@@ -103,7 +103,8 @@ class _Host:
             raise self._refusal(result)
         with np.errstate(all="ignore"):
             converted = array.astype(type.dtype)
-        if is_discrete(type) and not np.array_equal(converted, array):
+        overflows = not np.array_equal(np.isfinite(converted), np.isfinite(array))
+        if overflows or (is_discrete(type) and not np.array_equal(converted, array)):
             raise self._refusal(result)
         return converted
 

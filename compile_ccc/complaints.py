@@ -109,4 +109,4 @@ def _line(error: Exception) -> str:
     while traceback is not None:
         frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
-    return user_line(reversed(frames))
+    return user_line(reversed(frames)) or user_line()

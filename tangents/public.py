@@ -106,7 +106,8 @@ def inner(g: Any, t: Any) -> Any:
         others = form.flatten_up_to(t)
     except (TypeError, ValueError):
         raise _not_of_one_value(form, jax.tree.structure(t)) from None
-    return sum((_inner_leaf(a, b) for a, b in zip(leaves, others, strict=True)), start=jnp.zeros(()))
+    with jax.numpy_dtype_promotion("standard"):  # leaves may be of several dtypes
+        return sum((_inner_leaf(a, b) for a, b in zip(leaves, others, strict=True)), start=jnp.zeros(()))
 
 
 def _inner_leaf(g: Any, t: Any) -> Any:
