@@ -90,7 +90,8 @@ class Program:
     def nonzero(self) -> list[int]:
         """The numbers of the outputs that are no zeros, where these are written out."""
         zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and _is_zero(e.invars[0])}
-        return [i for i, v in enumerate(self.outputs) if not (_is_zero(v) or v in zeros)]
+        zero = lambda v: _is_zero(v) if type(v) is jex.Literal else v in zeros
+        return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
     def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
