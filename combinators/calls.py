@@ -10,6 +10,7 @@ import numpy as np
 
 from combinators.errors import ArgumentError, ArityError, BareFunctionError, DiffcurryError
 from combinators.infer import accepts
+from combinators.records import as_records
 from combinators.types import Function, Opaque, Tensor, Type, pack, type_of
 from combinators.values import Closure
 
@@ -20,7 +21,7 @@ def conform(arguments: tuple[Any, ...], domain: Type, f: object) -> Any:
     Numbers that are weakly typed take the dtype of the domain as JAX's promotion lets them; nothing else is converted.
     Raises `ArityError`, `ArgumentError`, and `BareFunctionError` for a Python function.
     """
-    x = _packed(arguments, domain, f)
+    x = as_records(_packed(arguments, domain, f))
     expected, form = jax.tree.flatten(domain)
     try:
         leaves = form.flatten_up_to(x)

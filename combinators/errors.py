@@ -118,6 +118,10 @@ class TracedBranchError(DiffcurryError):
     """Python control flow depends on a traced value."""
 
 
+class NeedsValueError(TracedBranchError):
+    """A rule of a derivative needs the value of a traced array."""
+
+
 class NotDifferentiableError(DiffcurryError):
     """A derivative is asked for that does not exist."""
 
@@ -181,7 +185,7 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
     found = [frame for frame in (_running() if frames is None else frames) if is_users(frame[0])]
     if not found:
         return ""
-    file_name, line = next((frame for frame in found if _INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
+    file_name, line = next((frame for frame in found if INSTALLED.isdisjoint(Path(frame[0]).parts)), found[0])
     source = linecache.getline(file_name, line).strip()
     return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
 
@@ -192,7 +196,13 @@ def definition_line(f: Any) -> str:
     return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
 
 
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
+def line_of_error(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error came through."""
+    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    return user_line(reversed(frames))
+
+
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def _running() -> Iterator[tuple[str, int]]:

@@ -16,6 +16,7 @@ from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
 from combinators.primitives import bind_varying
+from combinators.records import as_records, from_records
 from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
@@ -138,7 +139,7 @@ def apply(f: Any, x: Any) -> Any:
         case Closure():
             return evaluate(f.code.body, extend(f.environment, x))
         case Opaque():
-            return f(x)
+            return as_records(f(x))
         case _:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
@@ -155,15 +156,15 @@ def evaluate_checked(term: Term, x: Any) -> Any:
 
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
-    x = pack(arguments) if f.code.argument is None else conform(arguments, f.code.argument, f)
+    x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f, x))
-    return with_own_exceptions(_apply_checked, f, x)
+    return from_records(with_own_exceptions(_apply_checked, f, x))
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value
-    return with_own_exceptions(_evaluate_checked, term, pack(arguments))
+    return from_records(with_own_exceptions(_evaluate_checked, term, as_records(pack(arguments))))
 
 
 @jax.jit

@@ -30,12 +30,25 @@ _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxp
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _PROGRAMS = (jex.Jaxpr, tuple, list)
+_RULED = ("custom_jvp3", "custom_vjp3")
 _MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
 def function_key(f: Any) -> Hashable:
     """A key that two functions share if they do the same: equal code that captures and reads equal values."""
     return _Walk().of(f)
+
+
+def is_function(value: Any) -> bool:
+    """Whether a parameter of a program of JAX is a Python function."""
+    return isinstance(value, _FUNCTIONS)
+
+
+def captured_tracers(f: Any) -> list[Any]:
+    """The tracers that a function captures: all that its key goes by."""
+    walk = _Walk()
+    walk.of(f)
+    return walk.tracers
 
 
 def held_tracers(program: Any) -> list[Any]:
@@ -87,9 +100,9 @@ class _Walk:
                 return (type(value), frozenset(map(identity.key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
-            case jax.custom_jvp() | jax.custom_vjp() if _is_global_of_jax(value):
+            case _ if has_rule(value) and is_global_of_jax(value):
                 return Same(value)
-            case jax.custom_jvp() | jax.custom_vjp():
+            case _ if has_rule(value):
                 return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
             case _:
                 return self.object(value)
@@ -136,12 +149,27 @@ def global_names(f: types.FunctionType) -> list[str]:
     return [name for name in _loaded(f.__code__) if name in f.__globals__]
 
 
+def attribute_names(f: types.FunctionType) -> tuple[str, ...]:
+    """The names of the attributes that a function uses, itself or in functions inside it."""
+    return _used(f.__code__)
+
+
+def has_rule(value: Any) -> bool:
+    """Whether this is what `jax.custom_jvp` or `jax.custom_vjp` gives, of whatever class by JAX's settings."""
+    return isinstance(value, jax.custom_jvp | jax.custom_vjp) or type(value).__name__ in _RULED
+
+
 def is_empty(cell: Any) -> bool:
     """Whether a cell of a function has no content yet."""
     try:
         return cell.cell_contents is cell
     except ValueError:
         return True
+
+
+def is_global_of_jax(f: Any) -> bool:
+    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
+    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f
 
 
 @lru_cache(maxsize=16384)
@@ -151,10 +179,11 @@ def _loaded(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *inner]))
 
 
+@lru_cache(maxsize=16384)
+def _used(code: types.CodeType) -> tuple[str, ...]:
+    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _used(const)]
+    return tuple(dict.fromkeys([*code.co_names, *inner]))
+
+
 def _is_jaxs(value: Any) -> bool:
     return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")
-
-
-def _is_global_of_jax(f: Any) -> bool:
-    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
-    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f

@@ -20,6 +20,7 @@ import numpy as np
 
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
 _KINDS = (np.number, np.bool_, jax.dtypes.extended, jax.dtypes.float0)  # of numbers, truth values and keys
@@ -87,7 +88,7 @@ def type_of(value: Any) -> Type:
     """
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return leaf_type(value)
-    return jax.tree.map(leaf_type, value, is_leaf=lambda node: isinstance(node, Opaque))
+    return jax.tree.map(leaf_type, as_records(value), is_leaf=lambda node: isinstance(node, Opaque))
 
 
 class Unknown:

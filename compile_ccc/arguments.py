@@ -10,6 +10,7 @@ import jax
 
 from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
+from combinators.records import as_records
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, leaked
@@ -44,7 +45,7 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
-    leaves, form = jax.tree.flatten(value, is_leaf=is_function_value)
+    leaves, form = jax.tree.flatten(as_records(value), is_leaf=is_function_value)
     return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
 
 

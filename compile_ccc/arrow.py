@@ -18,6 +18,7 @@ from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
+from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
 from combinators.types import Type, pack, require_values
 from combinators.values import Closure
@@ -219,8 +220,9 @@ def _lowered(term: Term) -> Lowered:
     optimised = optimise(term)
 
     def arrow(*arguments: Any) -> Any:
-        infer(term, pack(arguments))
-        return evaluate(optimised, pack(arguments))
+        x = as_records(pack(arguments))
+        infer(term, x)
+        return from_records(evaluate(optimised, x))
 
     return Lowered(term, jax.jit(arrow))
 

@@ -13,6 +13,7 @@ import numpy as np
 from combinators.edges import one_of
 from combinators.errors import ArgumentError, definition_line
 from combinators.host import noting_exceptions
+from combinators.records import as_records, from_records
 from combinators.terms import Curry
 from combinators.types import Tensor, Type, is_discrete, shape_struct
 from combinators.values import Closure
@@ -49,7 +50,8 @@ def black_box(f: Callable[..., Any], dom: Any, cod: Any, vmap_method: str = "seq
     one_of("vmap_method", vmap_method, _METHODS, "it says how jax.pure_callback calls f for many rows")
     domain = dom if isinstance(dom, tuple) and len(dom) != 1 else (dom,)
     host, result = _Host(f, domain, cod, definition_line(f)), jax.tree.map(shape_struct, cod)
-    box = function(lambda *xs: jax.pure_callback(host, result, *xs, vmap_method=vmap_method), *domain)
+    call = lambda *xs: jax.pure_callback(host, result, *map(as_records, xs), vmap_method=vmap_method)
+    box = function(lambda *xs: from_records(call(*xs)), *domain)
     if isinstance(box, Closure):
         _boxes.add(box.code)
     return box
@@ -79,13 +81,13 @@ class _Host:
         self._key = (id(f), tuple(self.operands), tuple(self.types), self.form)
 
     def __call__(self, *arguments: Any) -> Any:
-        return noting_exceptions(self._converted, jax.tree.map(np.asarray, arguments))
+        return noting_exceptions(self._converted, jax.tree.map(np.asarray, as_records(arguments)))
 
     def _converted(self, arguments: tuple[Any, ...]) -> Any:
         """What f gives, in the dtypes that were stated, with as many leading axes as the arguments have."""
-        result = self.f(*arguments)
+        result = self.f(*from_records(arguments))
         try:
-            leaves = self.form.flatten_up_to(result)
+            leaves = self.form.flatten_up_to(as_records(result))
         except (TypeError, ValueError):
             raise self._refusal(result) from None
         pairs = zip(jax.tree.leaves(arguments), self.operands, strict=True)

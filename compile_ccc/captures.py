@@ -86,6 +86,7 @@ class _Reader:
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
+        self.met: list[Any] = []  # held, so that no other value takes its place
         self.code = CodeKey(self.kept)
         self.variables: dict[Hashable, _Read] = {}  # by cell, or by module and name
         self.seen: dict[int, tuple[int, _Plan]] = {}  # what has parts, by identity: its number and its plan
@@ -102,7 +103,7 @@ class _Reader:
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
-        self.kept.append(value)
+        self.met.append(value)
         parts = _parts(value)
         if parts is None:
             return ("object", self.code.of(value)), _Keep(value)

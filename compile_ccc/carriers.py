@@ -8,6 +8,7 @@ size of the batch and which operands have its axis in front, so that what is not
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,7 @@ from jax.interpreters import ad, batching
 from combinators.calls import conform
 from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
 CARRIER = jnp.dtype(jnp.float8_e4m3b11fnuz)
@@ -40,22 +42,23 @@ class Trace:
 
     def __init__(self, closed: bool = False) -> None:
         self.closed, self.has_functions = closed, False
-        self._functions: dict[int, FunctionValue] = {}
+        self._types: dict[int, tuple[weakref.ref[Any], Function]] = {}  # JAX looks for tracers that outlive their trace
 
     def note(self, f: FunctionValue) -> None:
         self.has_functions = True
         if isinstance(f.carrier, jax.core.Tracer):
-            self._functions[id(f.carrier)] = f
+            self._types[id(f.carrier)] = weakref.ref(f.carrier), f.type
 
     def forget(self) -> None:
         """Lets go of the carriers when the trace has ended."""
-        self._functions.clear()
+        self._types.clear()
 
     def value(self, constant: Any) -> Any:
         """A constant of a traced program as a value: carriers as the function that they stand for."""
         if not is_carrier(constant):
             return constant
-        return next(t._functions[id(constant)] for t in active_traces.get() if id(constant) in t._functions)
+        known = ((t, *t._types[id(constant)]) for t in active_traces.get() if id(constant) in t._types)
+        return next(FunctionValue(constant, type, t) for t, carrier, type in known if carrier() is constant)
 
 
 @contextmanager
@@ -141,18 +144,16 @@ def struct(leaf: Tensor | Function) -> jax.ShapeDtypeStruct:
 
 def flatten(value: Any, type: Type) -> list[Any]:
     """The leaves of a value of this type, functions as their carriers.  A closure becomes a function of the trace."""
-    leaves, form = jax.tree.flatten(type)
-    return [
-        _carrier(v, t) if isinstance(t, Function) else v for v, t in zip(form.flatten_up_to(value), leaves, strict=True)
-    ]
+    types, form = jax.tree.flatten(type)
+    leaves = form.flatten_up_to(as_records(value))
+    return [_carrier(v, t) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
 
 
 def unflatten(leaves: Any, type: Type, trace: Trace) -> Any:
     """The value of this type from its leaves, carriers as function values of `trace`."""
     types, form = jax.tree.flatten(type)
-    return form.unflatten(
-        [FunctionValue(v, t, trace) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
-    )
+    values = [FunctionValue(v, t, trace) if isinstance(t, Function) else v for v, t in zip(leaves, types, strict=True)]
+    return from_records(form.unflatten(values))
 
 
 def _carrier(value: Any, type: Function) -> Any:

@@ -51,6 +51,25 @@ def zero(type: Any) -> Any:
     return ad.Zero(jax.core.ShapedArray(type.shape, type.dtype).to_tangent_aval())
 
 
+def variable_of(tracer: Any) -> Any:
+    """What a tracer of `jax.jit` is in the program that it belongs to; None for tracers of other kinds."""
+    value = getattr(tracer, "val", None)
+    return value if isinstance(value, jex.Var) else None
+
+
+def rule_program(eqn: Any, zeros: list[bool]) -> tuple[Any, Any, list[bool]]:
+    """The rule of a `custom_jvp_call`: its program, the constants of that, and which tangents of results are zero.
+
+    The inputs are the primals and those tangents that are not said to be zeros, the results likewise.
+    """
+    return eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+
+
+def refuses_tracer(error: Exception) -> bool:
+    """Whether JAX says by this error that an argument in `nondiff_argnums` is a tracer."""
+    return isinstance(error, jax.errors.UnexpectedTracerError) and "nondiff_argnums" in str(error)
+
+
 def says_no_rule(error: Exception) -> bool:
     """Whether JAX says by this error that it has no derivative of an operation."""
     return (

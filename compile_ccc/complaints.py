@@ -14,7 +14,7 @@ from combinators.errors import (
     LoopError,
     TracedBranchError,
     UnsupportedError,
-    user_line,
+    line_of_error,
 )
 
 _NEEDS_VALUE = (
@@ -58,7 +58,7 @@ def _ours(error: Exception) -> DiffcurryError | None:
             "a program nests deeper than Python's stack",
             expected="functions that call each other some hundreds deep at most",
             got=text,
-            line=_line(error),
+            line=line_of_error(error),
             hint="what is traced cannot end a recursion: use lax.while_loop or lax.scan; else sys.setrecursionlimit",
         )
     if isinstance(error, _NEEDS_VALUE) or any(words in text for words in _ASKS_FOR_VALUE):
@@ -66,7 +66,7 @@ def _ours(error: Exception) -> DiffcurryError | None:
             "Python needs the value of a traced array",
             expected="control flow and shapes that do not depend on traced values",
             got=text.splitlines()[0],
-            line=_line(error),
+            line=line_of_error(error),
             hint="use jnp.where or lax.cond; a captured number that is configuration is an int, or C.const(v).value",
         )
     if holds_array(error):
@@ -74,7 +74,7 @@ def _ours(error: Exception) -> DiffcurryError | None:
             "a function of one number holds an array of the program",
             expected="a function of its argument, and of numbers that are known",
             got=text.splitlines()[0],
-            line=_line(error),
+            line=line_of_error(error),
             hint="write x.at[i].set(f(x[i])) for x.at[i].apply(f), and lax.scan or associative_scan for a reduction",
         )
     if text.startswith(_LOOPS):
@@ -82,7 +82,7 @@ def _ours(error: Exception) -> DiffcurryError | None:
             "the state of a loop changes its type",
             expected="a step that gives back the structure, shapes and dtypes of the state",
             got=told,
-            line=_line(error),
+            line=line_of_error(error),
             hint="give the initial state the structure, shapes and dtypes that every step returns",
         )
     if text.startswith(_BRANCHES):
@@ -90,7 +90,7 @@ def _ours(error: Exception) -> DiffcurryError | None:
             "the branches of a case give different types",
             expected="branches that give the same structure, shapes and dtypes",
             got=" ".join(" ".join(paragraphs[-2 if len(paragraphs) > 2 else 0 :][:1]).split()),
-            line=_line(error),
+            line=line_of_error(error),
             hint="every branch needs the same result type: convert, or fill up with zeros",
         )
     return None
@@ -100,13 +100,3 @@ def holds_array(error: Exception) -> bool:
     """Whether JAX refuses a function of numbers by this error, or the one behind it, since it holds an array."""
     text = f"{error} {error.__cause__}"
     return "can't close over Tracers" in text or "update_consts was not hashable" in text
-
-
-def _line(error: Exception) -> str:
-    """The user's innermost line on the way of an exception."""
-    frames = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
-        traceback = traceback.tb_next
-    return user_line(reversed(frames)) or user_line()

@@ -10,12 +10,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
-import jax.core
 import jax.extend.core as jex
 import numpy as np
 from jax import lax
 
 from combinators import staging
+from compile_ccc import compat
 from compile_ccc.flow import needed
 
 type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
@@ -130,9 +130,12 @@ class Program:
         return self.form.unflatten(self.call(leaves))
 
     def call(self, leaves: Sequence[Any]) -> list[Any]:
-        """The results on these inputs, by one call of the program; under `jax.disable_jit`, operation by operation."""
-        if jax.config.jax_disable_jit:
-            return jax.core.eval_jaxpr(self.jaxpr, [], *self.constants, *leaves)
+        """The results on these inputs, by one call of the program; operation by operation under `jax.disable_jit`.
+
+        So it is where JAX looks for the operation that gave a NaN or an infinity, under `jax.debug_nans`.
+        """
+        if jax.config.jax_disable_jit or jax.config.jax_debug_nans or jax.config.jax_debug_infs:
+            return stepwise(self.jaxpr, [*self.constants, *leaves])
         if not self.outputs and not self.jaxpr.effects:
             return []
         return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
@@ -146,6 +149,22 @@ def _is_zero(v: Any) -> bool:
         return False
     value = np.asarray(v.val)
     return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
+
+
+def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
+    """The results of a program without constants, operation by operation, in the programs that it calls too."""
+    env = dict(zip(jaxpr.invars, values, strict=True))
+    of = lambda v: v.val if type(v) is jex.Literal else env[v]
+    for equation in jaxpr.eqns:
+        operands, inner = [of(v) for v in equation.invars], compat.called(equation)
+        if inner is not None:
+            results = stepwise(inner.jaxpr, [*inner.consts, *operands])
+        else:
+            with equation.ctx.manager:
+                results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
+            results = results if equation.primitive.multiple_results else [results]
+        env.update(zip(equation.outvars, results, strict=True))
+    return [of(v) for v in jaxpr.outvars]
 
 
 @lru_cache(maxsize=1024)

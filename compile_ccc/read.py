@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import jax.extend.core as jex
 import numpy as np
 
+from combinators import rules
 from combinators.context import Context
 from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
 from combinators.primitives import traced
@@ -25,6 +26,7 @@ from compile_ccc import compat
 from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.choosing import branched, structural
+from compile_ccc.closing import closed, parameters
 from compile_ccc.lambda_terms import (
     Again,
     App,
@@ -72,6 +74,7 @@ class Builder:
         self.names, self.functions = names, functions
         self.bindings: list[tuple[Var, Expression]] = []
         self.calls: list[Any] = []  # of the programs that are being inlined
+        self.scopes: list[dict[Any, Any]] = []  # the atoms of the variables of these, and of the programs around
 
     def let(self, e: Expression, type: Type) -> Var:
         x = Var(next(self.names), type)
@@ -84,7 +87,7 @@ class Builder:
     def inner(self) -> Builder:
         """The builder of a block inside this one."""
         block = Builder(self.names, self.functions)
-        block.calls = list(self.calls)
+        block.calls, block.scopes = list(self.calls), list(self.scopes)
         return block
 
     def leaves(self, a: Any, type: Type) -> list[Any]:
@@ -126,9 +129,16 @@ class Builder:
                 )
             return Constant(_literal(v))
 
+        self.scopes.append(env)
         for eqn in program.eqns:
             env.update(zip(eqn.outvars, self.equation(eqn, [atom(v) for v in eqn.invars]), strict=True))
+        self.scopes.pop()
         return [atom(v) for v in program.outvars]
+
+    def atom_of(self, tracer: Any) -> Any:
+        """The atom that a tracer was in a program that is being read, or None."""
+        variable = compat.variable_of(tracer)
+        return next((scope[variable] for scope in reversed(self.scopes) if variable in scope), None)
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = inlined(eqn)
@@ -139,6 +149,10 @@ class Builder:
             results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
             self.calls.pop()
             return results
+        rewritten = closed(eqn, self.atom_of)
+        if rewritten is not None:
+            program, captured = rewritten
+            return self.run(program, [*map(Constant, program.consts), *captured, *operands])
         if eqn.primitive is lam_p:
             type, batch = eqn.params["type"], eqn.params["batch"]
             make = lambda block, captured: block.abstraction(eqn, captured)
@@ -163,7 +177,8 @@ class Builder:
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""
         over_arrays = not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
-        return over_arrays and eqn.primitive.name == "jit" and bool(program.eqns) and _is_closed(program)
+        is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
+        return is_call and (program in _calls or _is_closed(program))
 
     def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once."""
@@ -248,7 +263,7 @@ class Builder:
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
-        term = traced(eqn.primitive, eqn.params)
+        term = traced(eqn.primitive, parameters(eqn))
         _sources[term] = [e.source_info for e in (*self.calls, eqn)]
         if not eqn.primitive.multiple_results:
             return [self.let(Arrow(term, tuple(operands)), types[0])]
@@ -260,8 +275,9 @@ _calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted function
 
 
 def _is_closed(program: Any) -> bool:
-    """Whether a program captures no arrays, makes and applies no functions, and has no effect."""
-    return not program.consts and not program.effects and not holds_functions(program)
+    """Whether a program captures no arrays, not in rules either, makes and applies no functions, and has no effect."""
+    alone = not program.consts and not program.effects and not holds_functions(program)
+    return alone and not rules.held_tracers(program)
 
 
 _sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()

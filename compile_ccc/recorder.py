@@ -43,7 +43,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         super().__init__()
         self.equations: list[Any] = []
         self._opened = opened
-        self.is_high = False
+        self.is_high = self.requires_low = False  # an operation stays as high as it is, with the rule that it has
         self.constants: dict[int, tuple[Wire, Any]] = {}
         self._setting = staging.settings()
 

@@ -6,8 +6,10 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +36,12 @@ from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
+from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
+from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
+from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
 from compile_ccc.translate import translate
 from compile_ccc.writing import as_number, is_known
 
@@ -124,7 +129,7 @@ def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
 
 
-_cache: OrderedDict[Any, tuple[Traced, Any]] = OrderedDict()
+_cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()
 _fixed: dict[Any, tuple[int, ...]] = {}
 _CACHE_SIZE = 4096
 
@@ -136,25 +141,34 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     of_types = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
     key = (of_types, key_of(values(_fixed.get(of_types, ()))))
-    if key in _cache:
+    if key in _cache and not are_defined_again(_cache[key][1]):
         _cache.move_to_end(key)
         return _cache[key][0]
-    result = _trace(f, captured, types, dom, arity)
+    rules_met = rules_of(f)
+    result = _trace(f, captured, types, dom, arity, _fixed.get(of_types, ()))
     if result.fixed:
         _fixed[of_types] = result.fixed
         key = (of_types, key_of(values(result.fixed)))
-    if not any(isinstance(c, jax.core.Tracer | FunctionValue) for c in (*result.constants, *values(result.fixed))):
-        _cache[key] = (result, captured.kept)  # what is in the key by identity must stay alive
+    held = (*result.constants, *values(result.fixed), *captured.kept)
+    lasting = not any(isinstance(value, jax.core.Tracer | FunctionValue) for value in held)
+    if lasting and all(is_lasting(g) for g, _ in rules_met):
+        _cache[key] = (result, rules_met, captured.kept)  # what is in the key by identity must stay alive
         if len(_cache) > _CACHE_SIZE:
             _cache.popitem(last=False)
     return result
 
 
 def _trace(
-    f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, closed: bool = False
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    fixed: tuple[int, ...] = (),
+    closed: bool = False,
 ) -> Traced:
     with active(closed) as own:
-        program, cod, fixed = _stage(f, captured, types, dom, arity, own)
+        program, cod, fixed = _stage(f, captured, types, dom, arity, own, fixed)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read(
@@ -174,47 +188,59 @@ def _trace(
 
 
 def _stage(
-    f: Callable[..., Any], captured: Captured, types: list[Type], dom: Type, arity: int, own: Trace
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    own: Trace,
+    fixed: tuple[int, ...] = (),
 ) -> tuple[Any, Type, tuple[int, ...]]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
-    The last result says which captured values are code all the same: those that a rule of a derivative holds which is
-    made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are
-    known, if a function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
+    The last result says which captured values are code all the same, `fixed` which ones were known to be: those that
+    have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
+    Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
-    inside: list[Any] = []  # the captured values as f sees them
-    fixed: tuple[int, ...] = ()
+    live = False  # whether rules that captured what is mapped are closed in the trace
+    inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
         values = [as_number(captured.values[i]) if i in fixed else v for i, v in enumerate(values)]
-        inside[:] = values
-        result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
+        tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
+        inside.clear()
+        inside.update((i, weakref.ref(v)) for i, v in tracers)
+        with closing() if live else nullcontext():
+            result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
 
-    def staged() -> Any:
-        nonlocal fixed
+    def attempt(known: tuple[int, ...]) -> Any:
+        nonlocal fixed, live
+        fixed = known
         try:
-            return staging.program(flat, structs)
-        except (NotImplementedError, TypeError) as error:
-            known = tuple(i for i, v in enumerate(captured.values) if is_known(v))
-            if fixed or not known or not holds_array(error):
-                raise
-            fixed = known
-            return staged()
-
-    with complaints():
-        program = staged()
-        held = rules.held_tracers(program.jaxpr) if captured.values else []
-        more = [i for i, v in enumerate(inside) if any(v is t for t in held)]
-        if more:
-            fixed = tuple(sorted({*fixed, *more}))
             program = staging.program(flat, structs)
+        except (NotImplementedError, TypeError) as error:
+            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v))
+            if not holds_array(error) or set(numbers) <= set(known):
+                raise
+            return attempt(tuple(sorted({*known, *numbers})))
+        held = rules.held_tracers(program.jaxpr)
+        if mapped(held) and not live:
+            live = True
+            return attempt(known)
+        more = [i for i, v in inside.items() if any(v() is t for t in held)]
+        return attempt((*known, *more)) if more else program
+
+    known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
+    with complaints():
+        program = traced_with_known(attempt, fixed, known)
     return program, cods[-1], fixed
 
 

@@ -22,6 +22,7 @@ from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
+from combinators.records import as_records, from_records
 from combinators.terms import Call
 from combinators.types import Function, Tensor, is_discrete, pack, require_values, same_type, type_of
 from combinators.values import Closure
@@ -114,7 +115,8 @@ class Rule:
         y = evaluate(call.body, x)
         if self.known is None:
             return y
-        result = self.known(*((x[-1],) if self.arity == 1 else x[-1]))
+        arguments = from_records((x[-1],) if self.arity == 1 else x[-1])
+        result = as_records(self.known(*arguments))
         require_values(result)
         if not same_type(type_of(result), type_of(y)):
             expected, got = type_of(y), type_of(result)
@@ -144,7 +146,7 @@ class Rule:
 
     def _stated(self, primals: Any, y: Any, g: Any, wanted: tuple[bool, ...]) -> Any:
         """What the user's pullback gives: one cotangent for each argument."""
-        stated = _asking(self.pullback, wanted)(primals, y, g)
+        stated = _asking(self.pullback, wanted)(*map(from_records, (primals, y, g)))
         if isinstance(stated, tuple | list) and len(stated) == self.arity:
             return stated
         raise ArityError(
@@ -204,7 +206,7 @@ def _cotangent(rep: Representation, space: Space, x: Any, stated: Any, name: str
         return ZERO
     primals, form = jax.tree.flatten(x, is_leaf=is_function)
     try:
-        given = form.flatten_up_to(stated)
+        given = form.flatten_up_to(stated := as_records(stated))
     except (ValueError, TypeError):
         given = []  # of another structure: from_public says so
     if any(isinstance(g, Closure) for g in given) and not any(map(space.is_leaf, primals)):

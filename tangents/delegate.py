@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
@@ -79,7 +82,8 @@ def delegated(
         def pull(*values: Any) -> Any:
             residuals, cotangents = values[: len(trees[2])], dict(zip(present, values[len(trees[2]) :], strict=True))
             g = [cotangents[i] if i in cotangents else compat.zero(t) for i, t in enumerate(trees[1])]
-            return trees[0].unflatten(residuals)(g)
+            found = trees[0].unflatten(residuals)(g)
+            return [_of_dtype(types[i].dtype, c) for i, c in zip(asked, found, strict=True)]
 
         try:
             return written(pull, *map(shape_struct, (*trees[2], *(trees[1][i] for i in present))))
@@ -98,3 +102,12 @@ def _refusal(error: Exception) -> Refused:
     if not compat.says_no_rule(error):
         raise error
     return Refused(str(error).strip().splitlines()[0])
+
+
+def _of_dtype(dtype: Any, g: Any) -> Any:
+    """The cotangent of an argument of this dtype.  JAX takes any other one from the rule of a `jax.custom_vjp`."""
+    if g.dtype == dtype:
+        return g
+    if jnp.issubdtype(g.dtype, np.complexfloating) and not jnp.issubdtype(dtype, np.complexfloating):
+        raise TypeError(f"Custom VJP bwd rule must produce real cotangents of a {dtype}, but gives {jax.typeof(g)}")
+    return lax.convert_element_type(g, dtype)

@@ -17,7 +17,7 @@ import numpy as np
 
 from combinators.context import extend
 from combinators.edges import one_of
-from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
+from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
 from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, no_types, pack, type_of
@@ -59,7 +59,7 @@ def value_and_grad(
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
         asked = asked_arguments(argnums, arguments, allow_int)
-        closure = closure_of(g, arguments)
+        closure, arguments, asked = closed_over_known(g, arguments, asked)
         spec = _Spec(len(arguments), asked, has_aux, functions)
         value, gradients = _value_and_gradients(spec, closure, pack(arguments))
         return value, gradients[0] if is_one(argnums) else gradients
@@ -223,6 +223,29 @@ def asked_arguments(
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
     return tuple(i % len(arguments) for i in numbers)
+
+
+def closed_over_known(
+    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
+) -> tuple[Closure, tuple[Any, ...], tuple[int, ...]]:
+    """f as a closure, with its arguments and the places of those that are asked for.
+
+    If f needs the value of an argument that is not asked for, the closure is one of the others, which captured these.
+    """
+    try:
+        return closure_of(f, arguments), arguments, asked
+    except NeedsValueError:
+        others = {i: x for i, x in enumerate(arguments) if i not in asked}
+        if not others:
+            raise
+        names = tuple(dict.fromkeys(asked))
+
+        def of_asked(*some: Any) -> Any:
+            whole = {**others, **dict(zip(names, some, strict=True))}
+            return f(*(whole[i] for i in range(len(whole))))
+
+        some = tuple(arguments[i] for i in names)
+        return closure_of(of_asked, some), some, tuple(map(names.index, asked))
 
 
 def check_pair(result: Any) -> None:

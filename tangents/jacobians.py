@@ -20,10 +20,10 @@ from combinators.infer import infer
 from combinators.terms import Eval
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
 from combinators.values import Closure
-from compile_ccc.arrow import closure_of, positional
+from compile_ccc.arrow import positional
 from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
-from tangents.derivatives import asked_arguments, is_one, named
+from tangents.derivatives import asked_arguments, closed_over_known, is_one, named
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
@@ -54,7 +54,9 @@ def jacobian(f: Any, argnums: int | Sequence[int] = 0, mode: str | None = None) 
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         g, arguments = positional(f, arguments, keywords)
-        return _jacobian(_spec(argnums, arguments, mode), closure_of(g, arguments), pack(arguments))
+        asked = asked_arguments(argnums, arguments)
+        closure, arguments, asked = closed_over_known(g, arguments, asked)
+        return _jacobian(_spec(asked, arguments, is_one(argnums), mode), closure, pack(arguments))
 
     return named(of_arguments, f)
 
@@ -68,7 +70,9 @@ def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         g, arguments = positional(f, arguments, keywords)
-        return _hessian(_spec(argnums, arguments), closure_of(g, arguments), pack(arguments))
+        asked = asked_arguments(argnums, arguments)
+        closure, arguments, asked = closed_over_known(g, arguments, asked)
+        return _hessian(_spec(asked, arguments, is_one(argnums)), closure, pack(arguments))
 
     return named(of_arguments, f)
 
@@ -88,10 +92,9 @@ class _Spec:
         return tuple(arguments[i] for i in self.asked) if self.is_tuple else arguments[self.asked[0]]
 
 
-def _spec(argnums: int | Sequence[int], arguments: tuple[Any, ...], mode: str | None = None) -> _Spec:
-    asked = asked_arguments(argnums, arguments)
+def _spec(asked: tuple[int, ...], arguments: tuple[Any, ...], one: bool, mode: str | None = None) -> _Spec:
     check_environments([arguments[i] for i in asked], ENVIRONMENT)
-    return _Spec(len(arguments), asked, not is_one(argnums), mode)
+    return _Spec(len(arguments), asked, not one, mode)
 
 
 @differential

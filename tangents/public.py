@@ -16,6 +16,7 @@ from jax import dtypes
 from combinators.calls import stands_for
 from combinators.edges import one_of
 from combinators.errors import ArgumentError, DiffcurryError
+from combinators.records import as_records
 from combinators.sums import TAG
 from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, require_values, type_of
@@ -153,9 +154,9 @@ def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> C
     """
     primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=is_leaf)
     try:
-        cotangents = form.flatten_up_to(g)
+        cotangents = form.flatten_up_to(as_records(g))
     except (ValueError, TypeError):
-        path, primal, part = misfit(y, g, is_leaf)
+        path, primal, part = misfit(y, as_records(g), is_leaf)
         raise ArgumentError(
             f"{component(path)}{name} has not the structure of its primal",
             expected=type_of(release(primal)),

@@ -9,6 +9,7 @@ import jax
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, UnsupportedError
+from combinators.records import from_records
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.lifting import lifted
@@ -64,7 +65,7 @@ class Pullback:
         y, is_leaf = self._shape.primal, self._shape.space.is_leaf
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
         found = self.linear(tuple(leaves.values()))
-        return found if self._shape.form is None else self._shape.form.unflatten(found)
+        return found if self._shape.form is None else from_records(self._shape.form.unflatten(found))
 
     def lifted(self) -> Pullback:
         """This pullback as a value of the program that is being traced, where one of several may be chosen."""

@@ -16,6 +16,7 @@ from combinators.context import Context, extend
 from combinators.edges import one_of
 from combinators.host import with_own_exceptions
 from combinators.infer import component, infer
+from combinators.records import as_records, from_records
 from combinators.sums import tagged
 from combinators.terms import (
     Call,
@@ -83,13 +84,13 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         require_values(arguments)
         infer(term, pack(arguments))
         check_environments(arguments, space)
-        x = activate(pack(arguments), space.is_leaf)
+        x = activate(as_records(pack(arguments)), space.is_leaf)
         y, pb = with_own_exceptions(rep, space, term, x)
 
         def pullback(g: Any) -> Any:
-            return dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf)
+            return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
 
-        return release(y), pullback
+        return from_records(release(y)), pullback
 
     return representation
 

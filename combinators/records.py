@@ -1,0 +1,120 @@
+"""Pytrees of classes that take arrays alone, such as one whose `__init__` checks or converts its fields.
+
+Types, marks and terms stand where arrays stand, so they go through the function that puts a pytree together again.  A
+class that would not have them is held open inside of ours: its node is a `Record` of the same parts, with the same
+keys.  It is opened where a value comes in, and closed, over arrays, where one goes out to the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+
+_TOLERANT = ("builtins", "collections", "combinators", "compile_ccc", "tangents")  # modules whose classes take anything
+
+
+class Record:
+    """A node of a user's pytree, held open: its parts, their keys as JAX has them, and the form that closes it."""
+
+    __slots__ = ("form", "keys", "parts")
+
+    def __init__(self, keys: tuple[Any, ...], form: Any, parts: Any):
+        self.keys, self.form, self.parts = keys, form, tuple(parts)
+
+    def close(self) -> Any:
+        """The user's own value, made of the values of the parts."""
+        return self.form.unflatten(map(from_records, self.parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and (self.form, self.parts) == (other.form, other.parts)
+
+    __hash__ = None  # type: ignore[assignment]  # parts may be arrays
+
+    def __repr__(self) -> str:
+        name = self.form.node_data()[0].__name__
+        parts = (f"{str(key).strip('.[]')}={part!r}" for key, part in zip(self.keys, self.parts, strict=True))
+        return f"{name}({', '.join(parts)})"
+
+
+jax.tree_util.register_pytree_with_keys(
+    Record,
+    lambda r: (tuple(zip(r.keys, r.parts, strict=True)), (r.keys, r.form)),
+    lambda head, parts: Record(*head, parts),
+    lambda r: (r.parts, (r.keys, r.form)),
+)
+
+
+def as_records(x: Any) -> Any:
+    """The value with records for the nodes that take arrays alone; itself if there are none."""
+    if not _facts(jax.tree.structure(x)).particular:
+        return x
+    pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
+    parts = [as_records(part) for _, part in pairs]
+    if _facts(form).particular:
+        return Record(tuple(path[-1] for path, _ in pairs), form, parts)
+    return form.unflatten(parts)
+
+
+def from_records(x: Any) -> Any:
+    """The value with the user's own nodes for records: `as_records` backwards."""
+    if not _facts(jax.tree.structure(x)).recorded:
+        return x
+    is_record = lambda node: isinstance(node, Record)
+    return jax.tree.map(lambda node: node.close() if is_record(node) else node, x, is_leaf=is_record)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Of pytrees of some form: whether there are nodes that take arrays alone in them, and records."""
+
+    particular: bool
+    recorded: bool
+
+
+def _facts(form: Any) -> _Facts:
+    try:
+        return _known_facts(form)
+    except TypeError:  # what a class keeps beside arrays has no hash
+        return _facts_of(form)
+
+
+@lru_cache(maxsize=4096)
+def _known_facts(form: Any) -> _Facts:
+    return _facts_of(form)
+
+
+def _facts_of(form: Any) -> _Facts:
+    kinds = set(_kinds(form))
+    foreign = any(kind.__module__.partition(".")[0] not in _TOLERANT for kind in kinds)
+    return _Facts(foreign and _takes_arrays_alone(form), Record in kinds)
+
+
+class _Probe:
+    """No array, and nothing else either."""
+
+    __slots__ = ()
+
+
+def _takes_arrays_alone(form: Any) -> bool:
+    """Whether a pytree of this form cannot be made of other things than arrays, or changes them."""
+    probes = [_Probe() for _ in range(form.num_leaves)]
+    try:
+        parts, again = jax.tree.flatten(form.unflatten(probes))
+    except Exception:  # whatever the user's class raises
+        return True
+    return again != form or any(part is not probe for part, probe in zip(parts, probes, strict=True))
+
+
+def _kinds(form: Any) -> Iterator[type]:
+    """The classes of the nodes of a form."""
+    forms = [form]
+    while forms:
+        form = forms.pop()
+        data = form.node_data()
+        if data is not None:
+            yield data[0]
+        forms += form.children()

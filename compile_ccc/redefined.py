@@ -1,0 +1,123 @@
+"""Rules of derivatives that are defined again: `f.defjvp` and `f.defvjp` change a function that others have captured.
+
+A trace holds the rules that it met, and so does what JAX keeps of jitted functions and of the bodies of loops.  So a
+trace is used again only while the rules that its function reaches are what they were, and JAX forgets what it kept when
+one of them has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from pathlib import PurePath
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+
+from combinators.errors import INSTALLED, is_users
+from combinators.identity import Interned
+from combinators.rules import (
+    PLAIN,
+    attribute_names,
+    captured_tracers,
+    function_key,
+    global_names,
+    has_rule,
+    is_empty,
+    is_global_of_jax,
+)
+from combinators.types import Opaque
+from combinators.values import Closure
+
+type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
+
+_last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
+_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
+
+
+def rules_of(f: Any) -> Rules:
+    """The functions with rules of their own that a function reaches, with the rules that they have now.
+
+    JAX forgets its programs if one of these had another rule when it was last seen.
+    """
+    rules = [(g, function_key(g)) for g in _reached(f)]
+    if any(_last.get(g, key) != key for g, key in rules):
+        jax.clear_caches()
+    _last.update(rule for rule in rules if is_lasting(rule[0]))
+    return rules
+
+
+def is_lasting(f: Any) -> bool:
+    """Whether a rule may be kept beyond the trace that is running: it captured nothing of that."""
+    return not captured_tracers(f)
+
+
+def are_defined_again(rules: Rules) -> bool:
+    """Whether some of these functions have another rule by now."""
+    return any(function_key(g) != key for g, key in rules)
+
+
+def _reached(f: Any) -> list[Any]:
+    """The users' functions with rules that a function can call, as far as variables and attributes tell."""
+    found, waiting = [], [f]
+    seen: dict[int, Any] = {}  # held, so that no other value takes its place
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, _NO_CALLERS) or type(type(value)) is Interned or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if has_rule(value):
+            if is_global_of_jax(value):
+                continue
+            found.append(value)
+        waiting += _parts(value)
+    return found
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a value holds that a function can call; of installed packages, only what functions and objects captured."""
+    match value:
+        case types.FunctionType():
+            yield from (cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell))
+            yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+            if _is_own(value.__code__.co_filename):
+                yield from _read(value)
+        case types.MethodType():
+            yield from (value.__self__, value.__func__)
+        case staticmethod() | classmethod():
+            yield value.__func__
+        case property():
+            yield value.fget
+        case functools.partial():
+            yield from (value.func, *value.args, *value.keywords.values())
+        case Mapping():
+            yield from value.values()
+        case Sequence() | Set():
+            yield from value
+        case type():
+            if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
+                yield from (part for kind in value.__mro__ for part in vars(kind).values())
+        case types.ModuleType():
+            return
+        case _:
+            yield from getattr(value, "__dict__", {}).values()
+            yield type(value)
+
+
+def _read(f: types.FunctionType) -> Iterator[Any]:
+    """What a function reads by global names; of modules, the attributes of the names that it uses."""
+    for name in global_names(f):
+        value = f.__globals__[name]
+        yield value
+        if isinstance(value, types.ModuleType) and _is_own(getattr(value, "__file__", None) or ""):
+            yield from (vars(value)[attribute] for attribute in attribute_names(f) if attribute in vars(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_own(file_name: str) -> bool:
+    """Whether a source file is of the user's program, rather than of an installed package."""
+    return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
