@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -17,24 +18,28 @@ from tangents.derivatives import _value_and_gradients  # pyright: ignore[reportP
 
 @dataclass(frozen=True)
 class Peer:
-    """A way to differentiate: its name, a function like `jax.value_and_grad`, and what makes it forget programs."""
+    """A way to differentiate: its name, a module of functions like JAX's, and what makes it forget programs."""
 
     name: str
-    value_and_grad: Callable[..., Any]
+    derivatives: ModuleType
     forget: Callable[[], None]
 
     def compiled(self, problem: Problem) -> Any:
-        """The jitted value and gradient of a loss that nobody has seen before."""
+        """The jitted program of a problem that nobody has seen before."""
         self.forget()
-        return jax.jit(self.value_and_grad(fresh(problem.loss)))
+        return self._jitted(problem)
 
     def again(self, problem: Problem) -> Any:
         """The program traced for another object of the same function, such as a lambda that is made anew."""
-        return jax.jit(self.value_and_grad(fresh(problem.loss))).trace(*problem.arguments)
+        return self._jitted(problem).trace(*problem.arguments)
 
     def trace(self, problem: Problem) -> Any:
-        """The program of the value and gradient, traced anew, as a stage of JAX's: it has `.jaxpr` and `.lower()`."""
+        """The program of a problem, traced anew, as a stage of JAX's: it has `.jaxpr` and `.lower()`."""
         return self.compiled(problem).trace(*problem.arguments)
+
+    def _jitted(self, problem: Problem) -> Any:
+        loss = fresh(problem.loss)
+        return jax.jit(partial(loss, self.derivatives) if problem.nested else self.derivatives.value_and_grad(loss))
 
 
 def fresh(f: Any) -> Any:
@@ -54,6 +59,6 @@ def _forget() -> None:
     _compiled.programs.clear()
 
 
-OURS = Peer("diffcurry", tangents.value_and_grad, _forget)
-JAX = Peer("jax", jax.value_and_grad, lambda: None)
+OURS = Peer("diffcurry", tangents, _forget)
+JAX = Peer("jax", jax, lambda: None)
 PEERS = {peer.name: peer for peer in (OURS, JAX)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,11 +15,16 @@ type Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """`loss(params, *data)` is a scalar, and its gradient by `params`, a pytree, is what the benchmark computes."""
+    """`loss(params, *data)` is a scalar, and its gradient by `params`, a pytree, is what the benchmark computes.
+
+    If it is `nested`, that is the result of `loss(derivatives, params, *data)`, which takes derivatives itself: those
+    of a peer, which are `jvp`, `grad` and `value_and_grad`.
+    """
 
     loss: Callable[..., jax.Array]
     params: Any
     data: tuple[Any, ...] = ()
+    nested: bool = False
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -29,7 +34,7 @@ class Problem:
         """The same problem with its floating-point arrays in another dtype."""
         floating = lambda x: np.issubdtype(x.dtype, np.floating)
         params, data = jax.tree.map(lambda x: x.astype(dtype) if floating(x) else x, (self.params, self.data))
-        return Problem(self.loss, params, data)
+        return replace(self, params=params, data=data)
 
 
 class Draw:

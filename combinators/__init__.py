@@ -8,31 +8,30 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 from combinators import errors
 from combinators.context import Context
 from combinators.equality import Equality, equal
-from combinators.evaluate import evaluate
+from combinators.evaluate import evaluate_checked as evaluate
 from combinators.infer import infer
 from combinators.law import Law
 from combinators.laws import LAWS
 from combinators.normalise import normalise
 from combinators.primitives import primitive
 from combinators.show import show
-from combinators.sums import Sum
+from combinators.sums import Sum, case, inject, tag
 from combinators.terms import (
-    Const,
     Eval,
     Fold,
     Id,
     Map,
     Proj,
     Scan,
+    Solve,
     Term,
     call,
-    case,
+    checkpoint,
     compose,
+    const,
     curry,
     extend,
-    inject,
     prod,
-    tag,
 )
 from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure
@@ -40,10 +39,10 @@ from combinators.values import Closure
 id = Id()
 eval = Eval()
 proj = Proj
-const = Const
 fold = Fold()
 scan = Scan()
 map = Map()
+solve = Solve()
 inl = inject(0, 2)
 inr = inject(1, 2)
 
@@ -60,6 +59,7 @@ __all__ = [
     "Term",
     "call",
     "case",
+    "checkpoint",
     "compose",
     "const",
     "curry",
@@ -81,6 +81,7 @@ __all__ = [
     "proj",
     "scan",
     "show",
+    "solve",
     "tag",
     "type_of",
 ]

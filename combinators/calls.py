@@ -65,7 +65,7 @@ def _leaf(value: Any, expected: Tensor | Function, f: object) -> Any:
     got = type_of(value)
     if got == expected:
         return value
-    if isinstance(got, Tensor) and got.weak and got.shape == expected.shape and _promotes(got.dtype, expected.dtype):
+    if stands_for(got, expected):
         return jnp.asarray(value, expected.dtype)
     raise ArgumentError(
         "a function is called with an argument of another type",
@@ -105,6 +105,12 @@ def _described(value: Any) -> str:
         return repr(type_of(value))
     except DiffcurryError:
         return repr(value)
+
+
+def stands_for(got: Type, expected: Tensor) -> bool:
+    """Whether a value of type `got` is one of a tensor type, or a number that JAX's promotion makes one of it."""
+    is_weak = isinstance(got, Tensor) and got.weak and got.shape == expected.shape
+    return bool(got == expected) or (is_weak and _promotes(got.dtype, expected.dtype))
 
 
 def _promotes(weak: Any, dtype: Any) -> bool:

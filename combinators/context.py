@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 
+from combinators.edges import place
+
 
 class Context:
     """`Context(x1, ..., xn)`: a sequence that is extended at its end in constant time; a pytree over its entries.
@@ -39,6 +41,8 @@ class Context:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
+        if type(index) is not int:
+            index = place(index)
         if 0 <= index < self._length:
             return self._entries[index]
         if not -self._length <= index < self._length:

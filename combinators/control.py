@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,9 +16,25 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     return branches[int(which)]()
 
 
+def checkpoint(f: Callable[[Any], Any], x: Any, policy: Any, prevent_cse: bool) -> Any:
+    """f x, for which JAX keeps x alone if it differentiates it.  Outside of traces, nobody does."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+        return jax.checkpoint(f, policy=policy, prevent_cse=prevent_cse)(x)
+    return f(x)
+
+
 def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:
     """`jax.lax.scan`; under `jax.disable_jit` a loop of Python, which of no steps could not tell the type of a row."""
     leaves = jax.tree.leaves(xs)
     empty = (leaves[0].shape[0] if leaves else length) == 0
     with jax.disable_jit(jax.config.jax_disable_jit and not empty):
         return jax.lax.scan(step, state, xs, length, reverse)
+
+
+def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
+    """The solution of a linear equation; outside of traces, just what its solver gives.  See `C.solve`."""
+    matrix, _, s, t = functions
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(b)):
+        return s(b)
+    transposed = None if isinstance(t, tuple) else lambda _, g: t(g)
+    return jax.lax.custom_linear_solve(matrix, b, lambda _, b: s(b), transposed, has_aux=aux)

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 import jax
 
 from combinators.canonical import term_of
+from combinators.edges import whole
 from combinators.errors import BudgetError, UndecidedError, UnsupportedError
 from combinators.infer import abstract
 from combinators.neutral import Graph, Node, reachable
-from combinators.normalise import STEPS, normalise, require_terms, stated, within_budget
+from combinators.normalise import STEPS, normalise, stated, within_budget
 from combinators.quote import read_back
 from combinators.semantics import Run, length
 from combinators.show import parts, show, show_marked
 from combinators.sums import Sum
-from combinators.terms import Case, Fold, Inject, Map, Scan, Term
+from combinators.terms import Case, Fold, Inject, Map, Scan, Term, only_terms
 from combinators.types import Type, type_of
 
 _SHORT = 200  # terms of so many combinators are shown whole
@@ -75,7 +76,8 @@ def equal(f: Term, g: Term, domain: Type, steps: int = STEPS, *, codomain: Type 
     a loop or a sum is left, those that take more than `steps`, and loops and open cases that carry functions.  `steps`
     and `codomain` are as for `normalise`.  Raises what `infer` raises, and `CompositionError` if the codomains differ.
     """
-    require_terms(f, g)
+    only_terms("equal", (f, g))
+    whole("the number of steps", steps, 0)
     type = abstract(type_of(domain))
     runs: list[Run] = []
     try:

@@ -190,6 +190,12 @@ def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:
     return f"{os.path.basename(file_name)}:{line}" + (f": {source}" if source else "")
 
 
+def definition_line(f: Any) -> str:
+    """The line at which a function of the user's begins; the running one for what Python did not compile."""
+    code = getattr(f, "__code__", None)
+    return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
+
+
 def line_of_error(error: BaseException) -> str:
     """The innermost line of the user's own code that an error came through."""
     frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]

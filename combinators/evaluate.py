@@ -6,21 +6,22 @@ from functools import lru_cache, partial
 from typing import Any, assert_never
 
 import jax
-import jax.numpy as jnp
 
 from combinators.calls import conform
 from combinators.context import extend
-from combinators.control import scan, switch
+from combinators.control import checkpoint, scan, solve, switch
 from combinators.errors import EvalError
+from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
-from combinators.sums import branch_domain, chosen, injected, tagged
+from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -35,10 +36,11 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
-from combinators.types import Opaque, pack, type_of
+from combinators.types import Opaque, pack, require_values, type_of
 from combinators.values import Closure
 
 
@@ -69,6 +71,8 @@ def evaluate(term: Term, x: Any) -> Any:
             return bind_varying(term, x)
         case Call():
             return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+        case Checkpoint(f, policy, prevent_cse):
+            return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():
             f, ctx, form = opened(term, x, type_of(x))
             return form.unflatten(evaluate(f, ctx))
@@ -91,6 +95,11 @@ def evaluate(term: Term, x: Any) -> Any:
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)
+        case Solve(aux):
+            *functions, b = x
+            if isinstance(functions[0], Opaque):
+                return functions[0].recorded(term, x)
+            return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
@@ -116,8 +125,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         return run(s.tag)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
-    return switch(which, [lambda i=i: widen(run(i), type) for i in possible])
+    return switch(among(s, possible, s.tag), [lambda i=i: widen(run(i), type) for i in possible])
 
 
 def _with_state(after: Any, type: Any) -> Any:
@@ -136,16 +144,27 @@ def apply(f: Any, x: Any) -> Any:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
+def evaluate_checked(term: Term, x: Any) -> Any:
+    """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`.
+
+    Raises what `infer` raises, and `ArgumentError` if x is no value.
+    """
+    require_values(x)
+    infer(term, x)
+    return with_own_exceptions(evaluate, term, x)
+
+
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
-    return from_records(_apply_checked(f, x))
+    require_values((f, x))
+    return from_records(with_own_exceptions(_apply_checked, f, x))
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
-    type_of(arguments)  # refuses what is no value, before JAX does
-    return from_records(_evaluate_checked(term, as_records(pack(arguments))))
+    require_values(arguments)  # before JAX refuses what is no value
+    return from_records(with_own_exceptions(_evaluate_checked, term, as_records(pack(arguments))))
 
 
 @jax.jit

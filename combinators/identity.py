@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators import rules
+from combinators.errors import ArgumentError
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
@@ -39,6 +40,13 @@ _PLAIN = frozenset({bool, int, bytes})
 
 @cache
 def _names(term: Any) -> tuple[str, ...]:
+    if not is_dataclass(term):
+        raise ArgumentError(
+            f"there is no {term.__name__} that is nothing else",
+            expected="one of the combinators",
+            got=term.__name__,
+            hint="C.id, C.proj(0) and C.primitive('sin') are terms; the class is for isinstance",
+        )
     return tuple(field.name for field in fields(term))
 
 

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
 
 from combinators import loop_types as loops
 from combinators.context import Context, extend
@@ -30,6 +31,7 @@ from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -44,8 +46,10 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
+    only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure
@@ -57,11 +61,7 @@ def infer(term: Term, domain: Type) -> Type:
     The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
     part marked in the term where types do not meet.
     """
-    if not isinstance(term, Term):
-        raise ArgumentError(
-            "this is no term", expected="a term, such as C.id >> C.primitive('sin')", got=repr(term),
-            hint="the term of a Python function or an arrow f is compile_ccc.trace(f, domain).term",
-        )  # fmt: skip
+    only_terms("infer", (term,))
     with whole(term):
         return _infer(term, type_of(domain))
 
@@ -97,6 +97,9 @@ def _infer(term: Term, x: Type) -> Type:
         case Call():
             with within(0):
                 return _infer(term.body, x)
+        case Checkpoint(f):
+            with within(0):
+                return _infer(f, x)
         case Operator():
             known = stubbed(x)
             f, ctx, form = opened(term, known, known)
@@ -115,18 +118,35 @@ def _infer(term: Term, x: Type) -> Type:
         case Map():
             f, xs = _function_and(term, x, 2)
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
+        case Solve(aux):
+            return _solved(term, aux, *_function_and(term, x, 5))
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
     rest, s = chosen(x, len(branches), term)
+    if not (isinstance(s.tag, int) or (isinstance(s.tag, Tensor) and not s.tag.shape and s.tag.dtype == jnp.int32)):
+        raise CompositionError(
+            "case meets a sum whose tag is no number of an alternative", part=term, expected=Tensor((), jnp.int32),
+            got=s.tag, hint="tag(n) makes a sum of a number, and inject(i, n) of a value",
+        )  # fmt: skip
     results: list[Type] = []
     for index in range(len(branches)) if not isinstance(s.tag, int) else (s.tag,):
         if s.alternatives[index] is not None:
             with within(index):
                 results.append(_infer(branches[index], branch_domain(rest, s.alternatives[index])))
     return join(results, term)
+
+
+def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: Type, b: Type) -> Type:
+    image, solution = _apply(matrix, b), _apply(s, b)
+    if not (same_type(image, b) and same_type(solution[0] if aux else solution, b)):
+        raise CompositionError(
+            "a linear equation is between values of one type", part=term, expected=b, got=(image, solution),
+            hint="the map and its solver take a value of the type of the right side, and give one of it",
+        )  # fmt: skip
+    return solution
 
 
 def carried(term: Fold | Scan, f: Any, state: Any, xs: Any) -> Type:
@@ -263,11 +283,13 @@ def _known(code: Curry, environment: Type, x: Type) -> tuple[dict[Any, Type], An
     return _results.setdefault(code, {}), (form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
 
 
+_ROLES = {2: "(function, argument)", 3: "(function, state, elements)", 5: "(A, its transpose, a solver of each, b)"}
+
+
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
     if not (isinstance(x, tuple) and len(x) == arity):
-        roles = {2: "(function, argument)", 3: "(function, state, elements)"}
         raise CompositionError(
-            f"the domain of {term} is not right", part=term, expected=roles[arity], got=x,
+            f"the domain of {term} is not right", part=term, expected=_ROLES[arity], got=x,
             hint="put a prod before it: prod(f, x) >> eval, prod(f, state, elements) >> fold",
         )  # fmt: skip
     if not is_function(x[0]):

@@ -13,6 +13,7 @@ definition 5.1: there an existential quantifier hides the environment's type; th
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.errors import CompositionError
+from combinators.errors import CompositionError, UntypedFunctionError
 from combinators.sums import Sum
 from combinators.terms import Case, Curry, Eval, Proj, compose, prod
 from combinators.types import LEAF, Function, Type, children, same_type, type_of
@@ -97,10 +98,26 @@ def places(f: Closure, type: Closure, plain: Callable[[Any], Any] = lambda leaf:
 
 
 def _kind(f: Closure, plain: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
-    """Two functions of one kind can be one alternative: equal code, and environments that differ in what joins."""
+    """Two functions of one kind can be one alternative: equal code, and environments that differ in what joins.
+
+    Functions that were captured join if they are of one type.
+    """
     leaves, form = jax.tree.flatten(f.environment, is_leaf=lambda node: isinstance(node, Closure | Sum | Function))
-    known = map(plain, leaves)
-    return f.code, form, tuple(None if isinstance(x, Closure | Sum | Function) else type_of(x) for x in known)
+    return f.code, form, tuple([_joinable(plain(x)) for x in leaves])
+
+
+def _joinable(x: Any) -> Any:
+    from combinators.infer import function_type
+
+    match x:
+        case Closure():
+            with suppress(UntypedFunctionError):
+                return function_type(Closure(x.code, type_of(x.environment)))
+            return None
+        case Sum() | Function():
+            return None
+        case _:
+            return type_of(x)
 
 
 @dataclass(frozen=True)

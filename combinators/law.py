@@ -15,7 +15,7 @@ import jax
 from combinators.terms import Primitive, Term
 from combinators.types import Array, Function, Tensor, Type
 
-type Scheme = Any  # a type with names of type variables in it, and Each for arrays
+type Scheme = Any  # a type with names of type variables in it, Each for arrays, and Hom for functions
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,17 @@ class Each:
 
     def __repr__(self) -> str:
         return "[]" if self.empty else f"[{_text(self.of)}]"
+
+
+@dataclass(frozen=True)
+class Hom:
+    """The scheme of functions from one scheme to another."""
+
+    dom: Scheme
+    cod: Scheme
+
+    def __repr__(self) -> str:
+        return f"({self.dom} ⇝ {self.cod})"
 
 
 @dataclass(frozen=True)
@@ -64,10 +75,10 @@ def instantiate(scheme: Scheme, types: Mapping[str, Type], length: int) -> Type:
             return types[scheme]
         case Each(of, empty):
             return Array(0 if empty else length, instantiate(of, types, length))
-        case Function(dom, cod):
+        case Hom(dom, cod):
             return Function(instantiate(dom, types, length), instantiate(cod, types, length))
         case _:
-            is_part = lambda node: isinstance(node, str | Each | Function)
+            is_part = lambda node: isinstance(node, str | Each | Hom)
             return jax.tree.map(
                 lambda part: instantiate(part, types, length) if is_part(part) else part, scheme, is_leaf=is_part
             )
@@ -82,10 +93,10 @@ def variables(law: Law) -> tuple[str, ...]:
                 return {scheme} - {"R"}
             case Each(inner, _):
                 return of(inner)
-            case Function(dom, cod):
+            case Hom(dom, cod):
                 return of(dom) | of(cod)
             case _:
-                is_part = lambda node: isinstance(node, str | Each | Function)
+                is_part = lambda node: isinstance(node, str | Each | Hom)
                 parts = filter(is_part, jax.tree.leaves(scheme, is_leaf=is_part))
                 return set[str]().union(*map(of, parts))
 

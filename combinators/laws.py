@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from combinators.context import Context
-from combinators.law import Each, Law
+from combinators.law import Each, Hom, Law
 from combinators.primitives import primitive
-from combinators.sums import Sum
+from combinators.sums import Sum, case, inject, tag
 from combinators.terms import (
     Const,
     Eval,
@@ -24,14 +24,11 @@ from combinators.terms import (
     Scan,
     Term,
     call,
-    case,
+    checkpoint,
     compose,
     curry,
-    inject,
     prod,
-    tag,
 )
-from combinators.types import Function
 
 _R = "R"  # the real numbers
 _id, _eval, _map, _fold = Id(), Eval(), Map(), Fold()
@@ -60,6 +57,10 @@ def _split(f: Term) -> Term:
 
 _CATEGORY = [
     Law("name", "category", "a", "b", lambda f: (call(f, "f"), f), {"f": ("a", "b")}, source="the meaning of names"),
+    Law(
+        "checkpoint", "category", "a", "b", lambda f: (checkpoint(f), f), {"f": ("a", "b")},
+        source="what is kept has no meaning",
+    ),
     Law("left identity", "category", "a", "b", lambda f: (_id >> f, f), {"f": ("a", "b")}, oriented=True),
     Law("right identity", "category", "a", "b", lambda f: (f >> _id, f), {"f": ("a", "b")}, oriented=True),
     Law(
@@ -120,18 +121,18 @@ _EXPONENTIALS = [
         {"f": (Context("a", "b", "d"), "c"), "e": (Context("a", "b"), "d")}, oriented=True,
     ),
     Law(
-        "η", "exponentials", "a", Function("b", "c"), lambda g: (curry(_both(g, _id) >> _eval), g),
-        {"g": ("a", Function("b", "c"))},
+        "η", "exponentials", "a", Hom("b", "c"), lambda g: (curry(_both(g, _id) >> _eval), g),
+        {"g": ("a", Hom("b", "c"))},
     ),
     Law(
-        "fusion", "exponentials", "d", Function("b", "c"), lambda h, f: (h >> curry(f), curry(_both(h, _id) >> f)),
+        "fusion", "exponentials", "d", Hom("b", "c"), lambda h, f: (h >> curry(f), curry(_both(h, _id) >> f)),
         {"h": ("d", "a"), "f": (("a", "b"), "c")},
     ),
     Law(
-        "naturality", "exponentials", "a", Function("b", "d"),
+        "naturality", "exponentials", "a", Hom("b", "d"),
         lambda f, k: (curry(f >> k), curry(f) >> curry(_eval >> k)), {"f": (("a", "b"), "c"), "k": ("c", "d")},
     ),
-    Law("η of eval", "exponentials", Function("a", "b"), Function("a", "b"), lambda: (curry(_eval), _id)),
+    Law("η of eval", "exponentials", Hom("a", "b"), Hom("a", "b"), lambda: (curry(_eval), _id)),
 ]  # fmt: skip
 
 _CONSTANTS = [
@@ -270,7 +271,7 @@ _FIGURE_4 = [
         source="paper 003, figure 4, left",
     ),
     Law(
-        "forgetting results", "paper 003, figure 4", ((Function("a", "b"), Function("a", "c")), "a"), "b",
+        "forgetting results", "paper 003, figure 4", ((Hom("a", "b"), Hom("a", "c")), "a"), "b",
         lambda: (
             prod(_both(Proj(0), _id) >> _eval, _both(Proj(1), _id) >> _eval) >> Proj(0),
             _both(Proj(0), _id) >> _eval,
@@ -278,7 +279,7 @@ _FIGURE_4 = [
         source="paper 003, figure 4, middle",
     ),
     Law(
-        "summing results", "paper 003, figure 4", (Function("a", _R), "a"), _R,
+        "summing results", "paper 003, figure 4", (Hom("a", _R), "a"), _R,
         lambda: (prod(_eval, _eval) >> _add, _eval >> prod(_id, _id) >> _add), source="paper 003, figure 4, right",
     ),
 ]  # fmt: skip

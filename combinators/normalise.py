@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 from combinators.canonical import term_of
-from combinators.errors import ArgumentError, BudgetError
+from combinators.edges import whole
+from combinators.errors import BudgetError
 from combinators.infer import abstract
 from combinators.neutral import Graph
-from combinators.quote import UNKNOWN, read_back
+from combinators.quote import read_back
 from combinators.semantics import Exhausted, Run
-from combinators.terms import Term
-from combinators.types import Type, type_of
+from combinators.terms import Term, only_terms
+from combinators.types import UNKNOWN, Type, type_of
 
 STEPS = 100_000
 
@@ -34,24 +34,13 @@ def normalise(term: Term, domain: Type, steps: int = STEPS, *, codomain: Type = 
     `BudgetError` beyond `steps`, `UnsupportedError` where a loop or an open `case` carries functions, and what
     `infer` raises.
     """
-    require_terms(term)
+    only_terms("normalise", (term,))
+    whole("the number of steps", steps, 0)
     type = abstract(type_of(domain))
     with within_budget(steps):
         run = Run(Graph(), term, steps)
         (root,) = read_back([run], [run.start(type)], stated(codomain))
         return term_of(root, type)
-
-
-def require_terms(*terms: Any) -> None:
-    """Raises `ArgumentError` for what is no term."""
-    for f in terms:
-        if not isinstance(f, Term):
-            raise ArgumentError(
-                "this is no term",
-                expected="a term",
-                got=repr(f),
-                hint="trace(f, domain).term is the term of a Python function",
-            )
 
 
 def stated(codomain: Type) -> Type:

@@ -1,4 +1,4 @@
-"""First-order primitives by name: JAX's own, and those that a traced program brings along.
+"""First-order primitives: JAX's own by name, those that users define, and those that a traced program brings along.
 
 `primitive("sin")` is an arrow; `bind` runs one on arrays, `shape` on types.  What a primitive's parameters mean is
 JAX's definition; parameters that JAX's own functions would fill in are filled in here.
@@ -7,8 +7,9 @@ JAX's definition; parameters that JAX's own functions would fill in are filled i
 from __future__ import annotations
 
 import difflib
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
+from weakref import WeakSet
 
 import jax
 import jax.core
@@ -22,90 +23,113 @@ from combinators.errors import (
     DiffcurryError,
     FunctionArithmeticError,
     UnknownPrimitiveError,
+    UnsupportedError,
 )
+from combinators.parameters import DEFAULTS, check_parameters
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, type_of
 
-_TABLE: dict[str, jex.Primitive] = {
-    operation.name: operation for operation in vars(jex.primitives).values() if isinstance(operation, jex.Primitive)
-}
+_LISTED = {p.name: p for p in vars(jex.primitives).values() if isinstance(p, jex.Primitive)}
 
-_JAXS_OWN = dict(_TABLE)
-_ACCURACY = ["cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh"]
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    **{name: {"accuracy": None} for name in _ACCURACY},
-    **{f"reduce_{name}": {"out_sharding": None} for name in ("sum", "max", "min", "prod", "and", "or")},
-    "broadcast_in_dim": {"sharding": None},
-    "convert_element_type": {"weak_type": False, "sharding": None},
-    "dot_general": {"precision": None, "preferred_element_type": None, "out_sharding": None},
-    "iota": {"sharding": None},
-    "mul": {"out_dtype": None},
-    "reshape": {"dimensions": None, "sharding": None},
-    "slice": {"strides": None},
-}
+
+@cache
+def _jaxs_own() -> dict[str, jex.Primitive]:
+    """JAX's primitives by name: those that it lists, and those of our table that it does not."""
+    unlisted = jax.make_jaxpr(lambda x: (*lax.split(x, (1, 1)), jax.random.key_data(jax.random.wrap_key_data(x))))
+    equations = unlisted(jax.ShapeDtypeStruct((2,), "uint32")).eqns
+    return {**{eqn.primitive.name: eqn.primitive for eqn in equations}, **_LISTED}
+
+
+_defined: dict[str, jex.Primitive | None] = {}  # users' primitives by name; None where there are several
+_by_jax: WeakSet[Primitive] = WeakSet()  # primitives whose parameters are those of a program of JAX
 
 
 def primitive(name: str, **params: Any) -> Primitive:
     """The arrow of a primitive, (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ: `primitive("reduce_sum", axes=(0,))`.
 
-    Names and parameters are those of `jax.lax`'s primitives.  Raises `UnknownPrimitiveError` for a name without one.
+    Names and parameters are those of `jax.lax`'s primitives, or the name is one that `define` was given.  Raises
+    `UnknownPrimitiveError` for a name without a primitive, or with several of them.  Parameters are looked at when the
+    types of the arguments are known.
     """
-    if name not in _TABLE:
-        near = difflib.get_close_matches(name, _TABLE, n=3)
+    if isinstance(name, str) and name in _defined:
+        return defined(name, tuple(sorted(params.items())))
+    known = _jaxs_own()
+    if not isinstance(name, str) or name not in known:
+        near = difflib.get_close_matches(str(name), known, n=3)
         raise UnknownPrimitiveError(
             f"there is no primitive named {name!r}",
-            expected=f"one of JAX's {len(_TABLE)} primitives" + (f", such as {', '.join(near)}" if near else ""),
+            expected=f"one of JAX's {len(known)} primitives" + (f", such as {', '.join(near)}" if near else ""),
             got=name,
             hint="names are those of jax.extend.core.primitives, as jax.make_jaxpr prints them",
         )
-    return Primitive(name, tuple(sorted({**_DEFAULTS.get(name, {}), **params}.items())))
-
-
-_replaced: list[str] = []  # names that were defined again
+    return Primitive(name, tuple(sorted({**DEFAULTS.get(name, {}), **params}.items())))
 
 
 def register(operation: jex.Primitive) -> None:
-    """Makes an operation known by its name; what was compiled with another operation of this name is forgotten.
-
-    Raises `ArgumentError` for the name of one of JAX's own.
-    """
-    if operation.name in _JAXS_OWN:
-        raise ArgumentError("this name is taken by a primitive of JAX", expected="a new name", got=operation.name)
-    if operation.name in _TABLE:
-        _replaced.append(operation.name)
-        jax.clear_caches()
-    _TABLE[operation.name] = operation
-    _shape.cache_clear()
+    """Makes an operation known by its name.  Raises `ArgumentError` for the name of one of JAX's own."""
+    if operation.name in _jaxs_own():
+        raise ArgumentError(
+            "this name is taken by a primitive of JAX",
+            expected="a new name",
+            got=operation.name,
+            hint=f"for example my_{operation.name}",
+        )
+    _defined[operation.name] = None if operation.name in _defined else operation
 
 
-def generation() -> int:
-    """How often a name was given another meaning: what is kept by terms holds within one generation."""
-    return len(_replaced)
+def defined(name: str, params: tuple[tuple[str, Any], ...]) -> Primitive:
+    """The primitive that was defined by this name."""
+    operation = _defined.get(name)
+    if operation is None:
+        raise UnknownPrimitiveError(
+            f"{'several primitives are' if name in _defined else 'no primitive is'} defined by the name {name!r}",
+            expected="a name with one definition",
+            got=name,
+            hint="define(...) gives the primitive itself: use that in place of the name",
+        )
+    return Primitive(name, params, operation)
+
+
+def named(term: Primitive) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    """What `defined` finds a user's primitive by.  Raises `UnsupportedError` if its name is not its own."""
+    if _defined.get(term.name) is not term.definition:
+        raise UnsupportedError(
+            "a primitive is pickled, and its name does not tell it from others",
+            part=term,
+            expected="a primitive of JAX, or the only one that was defined by its name",
+            got=term.name,
+            hint="as functions of Python, primitives are pickled by their names: define it by a name of its own",
+        )
+    return term.name, term.params
 
 
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
     """The arrow of an equation of a traced program, whose primitive may be a third party's own."""
-    if _JAXS_OWN.get(operation.name) is operation and not staging.holds_programs(params):
+    if _jaxs_own().get(operation.name) is not operation:
+        return Primitive(operation.name, tuple(sorted(params.items())), operation)
+    if not staging.holds_programs(params):
         try:
             return _of_jax(operation.name, *params, *params.values())
         except TypeError:  # a parameter has no hash
             pass
-    name, version = operation.name, 2
-    while _TABLE.setdefault(name, operation) is not operation:
-        name, version = f"{operation.name}.{version}", version + 1
-    return Primitive(name, tuple(sorted(params.items())))
+    return _noted(Primitive(operation.name, tuple(sorted(params.items()))))
 
 
 @lru_cache(maxsize=8192, typed=True)
 def _of_jax(name: str, *params: Any) -> Primitive:
     """A primitive of JAX's own, to which equal parameters are the same.  All names come first, then all values."""
     half = len(params) // 2
-    return Primitive(name, tuple(sorted(zip(params[:half], params[half:], strict=True))))
+    return _noted(Primitive(name, tuple(sorted(zip(params[:half], params[half:], strict=True)))))
+
+
+def _noted(term: Primitive) -> Primitive:
+    _by_jax.add(term)
+    return term
 
 
 def operation_of(term: Primitive) -> jex.Primitive:
     """What JAX binds for a primitive."""
-    return _TABLE[term.name]
+    return _jaxs_own()[term.name] if term.definition is None else term.definition
 
 
 def operands(x: Any) -> tuple[Any, ...]:
@@ -153,7 +177,7 @@ def shape(term: Primitive, x: Type) -> Type:
         return _shape(term, tuple((t, t.weak) for t in types), bool(jax.config.jax_enable_x64))
     except DiffcurryError:
         raise
-    except (TypeError, ValueError, AssertionError, IndexError, KeyError, NotImplementedError) as error:
+    except Exception as error:  # each of JAX's rules refuses in its own way
         reason = str(error).strip().splitlines() or [error.__class__.__name__]
         raise CompositionError(
             f"the primitive {term.name} does not accept its domain",
@@ -161,7 +185,7 @@ def shape(term: Primitive, x: Type) -> Type:
             expected=f"operands that jax.lax accepts for {term.name}",
             got=f"{len(types)}: {x}" if len(types) != 1 else x,
             hint=f"JAX says: {reason[0][:200]}",
-        ) from None
+        ) from error
 
 
 @lru_cache(maxsize=65536)
@@ -172,6 +196,8 @@ def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -
         results = staging.program(lambda *arrays: jax.tree.leaves(bind(term, arrays)), avals).out_avals
     else:
         results, _ = staging.results(operation, params, avals, staging.settings())
+    if term.definition is None and term not in _by_jax:
+        check_parameters(term.name, operation, params, avals)
     found = type_of(tuple(results))
     return found if operation.multiple_results else found[0]
 

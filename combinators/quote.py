@@ -16,19 +16,11 @@ from combinators.infer import accepts, function_type
 from combinators.neutral import Node
 from combinators.sums import Sum, injected
 from combinators.terms import Inject
-from combinators.types import Function, Type, children, same_type
+from combinators.types import UNKNOWN, Function, Type, children, same_type
 from combinators.values import Closure
 
 if TYPE_CHECKING:
     from combinators.semantics import Run
-
-
-class _Unknown:
-    def __repr__(self) -> str:
-        return "?"
-
-
-UNKNOWN: Any = _Unknown()  # the type of what nothing is said about
 
 
 def read_back(runs: Sequence[Run], values: Sequence[Any], type: Type = UNKNOWN) -> list[Node]:

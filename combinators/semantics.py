@@ -18,12 +18,13 @@ from combinators.infer import abstract, component, infer, is_function
 from combinators.joining import join
 from combinators.neutral import Graph, Node
 from combinators.primitives import operands, shape
-from combinators.quote import UNKNOWN, is_function_value, is_open, read_back, types_of
+from combinators.quote import is_function_value, is_open, read_back, types_of
 from combinators.show import parts
 from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -38,10 +39,11 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
-from combinators.types import Function, Opaque, Tensor, Type, children, type_of
+from combinators.types import UNKNOWN, Function, Opaque, Tensor, Type, children, type_of
 from combinators.values import Closure
 
 _CASE = Case(())  # the head of every open case, whose branches are operands
@@ -105,11 +107,11 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
-            case Operator():
+            case Operator() | Solve():
                 return self._opaque(term, x)
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self._opaque(term, x)
-            case Call(body):
+            case Call(body) | Checkpoint(body):
                 with within(0):
                     return self.read(body, x)
             case Inject(index, count):

@@ -10,13 +10,16 @@ from typing import Any, assert_never
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 import wadler_lindig as wl
 
 from combinators.context import Context
+from combinators.edges import whole
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -31,6 +34,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
     parts,
@@ -42,6 +46,7 @@ _NEIGHBOURS = 3  # steps shown before and after a marked one
 
 def show(term: Term, width: int = 100) -> str:
     """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
+    width = whole("the width of a text", width, 1)
     if not isinstance(term, Term):
         return repr(term)
     return _pretty(_document(term), width)
@@ -77,6 +82,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
         case Call(_, name, rule):
             return _call("call" if rule is None else "custom", [*docs, wl.TextDoc(repr(name))])
+        case Checkpoint():
+            return _call("checkpoint", docs)
         case Operator(instance):
             return wl.TextDoc(str(instance))
         case Inject(index, count):
@@ -91,6 +98,8 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             return wl.TextDoc("scan[reverse]" if reverse else "scan")
         case Map():
             return wl.TextDoc("map")
+        case Solve():
+            return wl.TextDoc("solve")
         case _:
             assert_never(term)  # type: ignore[arg-type]
 
@@ -150,6 +159,8 @@ class _Typed(str):
 
 def _scalar(leaf: Any) -> Any:
     """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+        return _Typed(type_of(leaf))
     if isinstance(leaf, jax.Array | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
         return _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
     return leaf

@@ -8,28 +8,38 @@ array, every place is filled, the absent ones by zeros.  A `case` on a known tag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from combinators.context import Context, extend
-from combinators.errors import CompositionError
+from combinators.edges import whole
+from combinators.errors import ArgumentError, CompositionError
+from combinators.terms import Case, Inject, Tag, Term, only_terms
 from combinators.types import Tensor, type_of
 
+TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
 
+
+@jax.tree_util.register_pytree_with_keys_class
 class Sum:
     """`Sum(τ0, τ1, ...)`: the coproduct of types.  `Sum(a, b, tag=t)`: a value, of alternative number t.
 
     `tag` is an int, or an int32 scalar array that may be traced; alternatives that cannot be there are None.  A pytree.
     """
 
-    __slots__ = ("alternatives", "tag")
+    __slots__ = ("_is_known", "alternatives", "tag")
     tag: Any
 
     def __init__(self, *alternatives: Any, tag: Any = None):
         self.alternatives = alternatives
+        self._is_known = isinstance(tag, int)
+        if self._is_known:
+            tag = whole("the tag of a sum", tag, 0, len(alternatives) - 1)
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
     def __eq__(self, other: object) -> bool:
@@ -43,17 +53,43 @@ class Sum:
             return f"({' + '.join(alternatives)})"
         return f"Sum({', '.join(alternatives)}, tag={self.tag})"
 
+    def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+        keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(self.alternatives))
+        return (keyed, self.tag) if self._is_known else ((*keyed, (TAG, self.tag)), None)
 
-def _flatten(s: Sum) -> tuple[tuple[tuple[Any, Any], ...], Any]:
-    keyed = tuple((jax.tree_util.SequenceKey(i), a) for i, a in enumerate(s.alternatives))
-    return (keyed, s.tag) if isinstance(s.tag, int) else ((*keyed, (jax.tree_util.GetAttrKey("tag"), s.tag)), None)
+    @classmethod
+    def tree_unflatten(cls, tag: int | None, parts: Any) -> Sum:
+        """The sum of whatever JAX puts in the places of arrays, which may be ints."""
+        s = object.__new__(cls)
+        s._is_known = tag is not None
+        s.alternatives, s.tag = (tuple(parts), tag) if tag is not None else (tuple(parts[:-1]), parts[-1])
+        return s
 
 
-def _unflatten(tag: int | None, parts: Any) -> Sum:
-    return Sum(*parts, tag=tag) if tag is not None else Sum(*parts[:-1], tag=parts[-1])
+def inject(i: int, n: int) -> Term:
+    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
+    n = whole("the number of alternatives of inject", n, 1)
+    return Inject(whole("the alternative of inject", i, 0, n - 1), n)
 
 
-jax.tree_util.register_pytree_with_keys(Sum, _flatten, _unflatten)
+def tag(n: int) -> Term:
+    """tag(n) : int ⇝ 1 + ... + 1, the alternative of this number, or the nearest; booleans are 0 and 1.
+
+    So arrays choose between arrows: `prod(f, which) >> prod(proj(0), proj(1) >> tag(2)) >> case(...)`.
+    Law: const(i) >> tag(n) = const(()) >> inject(i, n).
+    """
+    return Tag(whole("the number of alternatives of tag", n, 1))
+
+
+def case(*branches: Term) -> Term:
+    """case(f, g, ...) : Δ·(τ0 + τ1 + ...) ⇝ σ for f : Δ·τ0 ⇝ σ, ...; it distributes over what stands before the sum.
+
+    On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
+    """
+    only_terms("case", branches)
+    if not branches:
+        raise ArgumentError("a case has no branches", expected="a branch for each alternative", got="none")
+    return Case(branches)
 
 
 def injected(index: int, count: int, x: Any) -> Sum:
@@ -77,8 +113,24 @@ def tagged(count: int, number: Any, part: Any = None) -> Sum:
         )
     if isinstance(number, Tensor):
         return Sum(*[()] * count)
-    index = jnp.asarray(number, jnp.int32) if type.dtype == bool else jnp.asarray(number)
-    return Sum(*[()] * count, tag=jnp.clip(index, 0, count - 1).astype(jnp.int32))
+    return Sum(*[()] * count, tag=_within(count, jnp.asarray(number)))
+
+
+def _within(count: int, number: Any) -> Any:
+    """The number of the nearest of so many alternatives, as the dtype of tags."""
+    if number.dtype != bool:
+        number = lax.clamp(np.asarray(0, number.dtype), number, np.asarray(_last(count, number.dtype), number.dtype))
+    index = lax.convert_element_type(number, jnp.int32)
+    return index if count > 1 else jnp.zeros_like(index)
+
+
+def _last(count: int, dtype: Any) -> int:
+    return min(count - 1, jnp.iinfo(dtype).max)
+
+
+def among(s: Sum, possible: Sequence[int], tag: Any) -> Any:
+    """The place of the alternative with this tag among those that can be there."""
+    return tag if len(possible) == len(s.alternatives) else jnp.searchsorted(jnp.asarray(possible, jnp.int32), tag)
 
 
 def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:

@@ -1,7 +1,8 @@
 """The terms: one frozen dataclass per combinator (paper 003, section 2), whose docstring is its typing rule.
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
-              | primitive | call(f, name) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...) | fold | scan | map
+              | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
+              | fold | scan | map | solve
 
 Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
 source lines are no part of a term, and arrays only where the user writes them into a `const`.
@@ -9,46 +10,16 @@ source lines are no part of a term, and arrays only where the user writes them i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, dataclass_transform
+from typing import Any
 
 import jax
 import numpy as np
 
+from combinators.base import Term, only_terms
+from combinators.base import combinator as _term
+from combinators.edges import check_loop
 from combinators.errors import ArgumentError
-from combinators.identity import Interned
-from combinators.types import LEAF, Type, children
-
-
-class Term(metaclass=Interned):
-    """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
-
-    __slots__ = ("__weakref__",)
-
-    def __rshift__(self, other: Any) -> Term:
-        return compose(self, other) if isinstance(other, Term) else NotImplemented
-
-    def __call__(self, *arguments: Any) -> Any:
-        from combinators.evaluate import apply_term
-
-        return apply_term(self, arguments)
-
-    def __repr__(self) -> str:
-        from combinators.show import show
-
-        return show(self)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """How IPython and Hypothesis print terms."""
-        printer.text(repr(self))
-
-    def __reduce__(self) -> Any:
-        return (type(self), tuple(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
-
-
-@dataclass_transform(eq_default=False, frozen_default=True)
-def _term[T: Term](constructor: type[T]) -> type[T]:
-    return dataclass(frozen=True, eq=False, repr=False, slots=True)(constructor)
+from combinators.types import LEAF, Type, children, require_types, require_values
 
 
 @_term
@@ -76,6 +47,17 @@ class Proj(Term):
     """proj(i) : (τ0, ..., τn) ⇝ τi, by position or by name"""
 
     key: Any
+
+    def __post_init__(self) -> None:
+        try:
+            hash(self.key)
+        except TypeError:
+            raise ArgumentError(
+                "proj names no component",
+                expected="a position, or a name",
+                got=f"{self.key!r} of type {type(self.key).__name__}",
+                hint="proj(0) is the first component of a tuple, proj('w') that of a dict by this key",
+            ) from None
 
 
 @_term
@@ -110,10 +92,19 @@ class Const(Term):
 
 @_term
 class Primitive(Term):
-    """A first-order operation (σ1, ..., σn) ⇝ τ by its name in JAX; of one argument, σ ⇝ τ.  `params` are sorted."""
+    """A first-order operation (σ1, ..., σn) ⇝ τ by its name in JAX; of one argument, σ ⇝ τ.  `params` are sorted.
+
+    `definition` is the operation itself where it is none of JAX's own: two that share a name are two primitives.
+    """
 
     name: str
     params: tuple[tuple[str, Any], ...] = ()
+    definition: Any = None
+
+    def __reduce__(self) -> Any:
+        from combinators.primitives import defined, named
+
+        return Term.__reduce__(self) if self.definition is None else (defined, named(self))
 
 
 @_term
@@ -127,6 +118,19 @@ class Call(Term):
     body: Term
     name: str
     rule: Any = None
+
+
+@_term
+class Checkpoint(Term):
+    """If f : τ ⇝ σ then checkpoint(f) : τ ⇝ σ, which means what f means: its pullback runs f again, from x : τ.
+
+    Of the results of operations within f those are kept all the same that the `policy` names, a function like those of
+    `jax.checkpoint_policies`.  The second run is kept apart from the first if `prevent_cse`.
+    """
+
+    body: Term
+    policy: Any = None
+    prevent_cse: bool = True
 
 
 @_term
@@ -173,6 +177,9 @@ class Fold(Term):
     reverse: bool = False
     length: int | None = None
 
+    def __post_init__(self) -> None:
+        check_loop(self.reverse, self.length)
+
 
 @_term
 class Scan(Term):
@@ -181,10 +188,24 @@ class Scan(Term):
     reverse: bool = False
     length: int | None = None
 
+    def __post_init__(self) -> None:
+        check_loop(self.reverse, self.length)
+
 
 @_term
 class Map(Term):
     """map : (τ ⇝ σ, [τ]) ⇝ [σ]"""
+
+
+@_term
+class Solve(Term):
+    """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
+
+    t solves Aᵀ v = g.  The derivative is that of the equation, whatever s and t do; without reverse mode, Aᵀ and t are
+    ().  With `aux`, s and t give a pair (x, aux) each, and so does solve; aux has no derivative.
+    """
+
+    aux: bool = False
 
 
 def _kept(leaf: Any) -> Any:
@@ -195,7 +216,7 @@ def _kept(leaf: Any) -> Any:
 def compose(*steps: Term) -> Term:
     """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
     flat = tuple(f for step in steps for f in (step.steps if isinstance(step, Compose) else (step,)))
-    _only_terms("compose", flat)
+    only_terms("compose", flat)
     return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
 
 
@@ -213,57 +234,44 @@ def _product(tree: Any) -> Term:
         return tree
     pairs, form = children(tree)
     if form == LEAF:
-        _only_terms("prod", (tree,))
+        only_terms("prod", (tree,))
     return Prod(tuple(_product(part) for _, part in pairs), form)
+
+
+def const(v: Any) -> Const:
+    """const(v) : τ ⇝ σ for a value v : σ.  Raises `ArgumentError` for what is no value."""
+    require_values(v)
+    return Const(v)
 
 
 def curry(f: Term, argument: Type = None) -> Term:
     """curry(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·τ ⇝ σ.  `argument` states τ, which a function needs to cross a traced lambda."""
-    _only_terms("curry", (f,))
+    only_terms("curry", (f,))
+    require_types("the argument of curry", argument)
     return Curry(f, argument)
 
 
 def extend(e: Term) -> Term:
     """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
-    _only_terms("extend", (e,))
+    only_terms("extend", (e,))
     return Extend(e)
 
 
 def call(f: Term, name: str) -> Term:
     """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
-    _only_terms("call", (f,))
+    only_terms("call", (f,))
     if not isinstance(name, str) or not name:
         raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
     return Call(f, name)
 
 
-def inject(i: int, n: int) -> Term:
-    """inject(i, n) : τ ⇝ σ0 + ... + σn-1, alternative i, from 0, of n.  Law: inject(i, n) >> case(f0, ...) = fi."""
-    if not 0 <= i < n:
-        raise ArgumentError("inject names no alternative", expected=f"an index from 0 to {n - 1}", got=str(i))
-    return Inject(i, n)
+def checkpoint(f: Term, policy: Any = None, prevent_cse: bool = True) -> Term:
+    """checkpoint(f) : τ ⇝ σ for f : τ ⇝ σ, whose pullback keeps x : τ alone and runs f again: time instead of memory.
 
-
-def tag(n: int) -> Term:
-    """tag(n) : int ⇝ 1 + ... + 1, the alternative of this number, or the nearest; booleans are 0 and 1.
-
-    So arrays choose between arrows: `prod(f, which) >> prod(proj(0), proj(1) >> tag(2)) >> case(...)`.
-    Law: const(i) >> tag(n) = const(()) >> inject(i, n).
+    `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
     """
-    if n < 1:
-        raise ArgumentError("tag has no alternatives", expected="a number of alternatives from 1 on", got=str(n))
-    return Tag(n)
-
-
-def case(*branches: Term) -> Term:
-    """case(f, g, ...) : Δ·(τ0 + τ1 + ...) ⇝ σ for f : Δ·τ0 ⇝ σ, ...; it distributes over what stands before the sum.
-
-    On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
-    """
-    _only_terms("case", branches)
-    if not branches:
-        raise ArgumentError("a case has no branches", expected="a branch for each alternative", got="none")
-    return Case(branches)
+    only_terms("checkpoint", (f,))
+    return Checkpoint(f, policy, prevent_cse)
 
 
 def parts(term: Term) -> tuple[Term, ...]:
@@ -275,18 +283,7 @@ def parts(term: Term) -> tuple[Term, ...]:
             return parts
         case Case(branches):
             return branches
-        case Extend(inner) | Curry(inner, _) | Call(inner, _):
+        case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner):
             return (inner,)
         case _:
             return ()
-
-
-def _only_terms(combinator: str, parts: tuple[Any, ...]) -> None:
-    for index, part in enumerate(parts):
-        if not isinstance(part, Term):
-            raise ArgumentError(
-                f"argument {index} of {combinator} is not a term",
-                expected="a term, such as C.id, C.proj(0) or C.primitive('sin')",
-                got=f"{part!r} of type {type(part).__name__}",
-                hint="a function or arrow f becomes one by compile_ccc.trace(f, domain).term, a value by C.const(v)",
-            )

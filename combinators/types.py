@@ -18,10 +18,12 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
 from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
+_KINDS = (np.number, np.bool_, jax.dtypes.extended, jax.dtypes.float0)  # of numbers, truth values and keys
 LEAF = jax.tree.structure(0)  # the form of what is no product
 
 
@@ -37,12 +39,15 @@ class Tensor:
     weak: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        sizes: Any = self.shape if isinstance(self.shape, tuple | list | np.ndarray) else (self.shape,)
+        dtype: Any = None
         try:
-            shape = (self.shape,) if isinstance(self.shape, int) else tuple(map(operator.index, self.shape))
-            dtype = jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
-        except TypeError:
-            shape, dtype = (-1,), None
-        if min(shape, default=0) < 0:
+            shape = tuple([-1 if isinstance(size, bool) else operator.index(size) for size in sizes])
+            dtype: Any = jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
+        except (TypeError, ValueError):
+            shape = (-1,)
+        has_kind = any(jnp.issubdtype(dtype, kind) for kind in _KINDS) and isinstance(self.weak, bool)
+        if min(shape, default=0) < 0 or not has_kind:
             raise ArgumentError(
                 "this is no tensor type",
                 expected="a shape of sizes from 0 on, and a dtype",
@@ -66,6 +71,9 @@ class Function:
     dom: Type
     cod: Type
 
+    def __post_init__(self) -> None:
+        require_types("the domain or codomain of a function", (self.dom, self.cod))
+
     def __hash__(self) -> int:
         return hash((*map(tuple, map(jax.tree.leaves, (self.dom, self.cod))),))
 
@@ -81,6 +89,46 @@ def type_of(value: Any) -> Type:
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return leaf_type(value)
     return jax.tree.map(leaf_type, as_records(value), is_leaf=lambda node: isinstance(node, Opaque))
+
+
+class Unknown:
+    """The type of what nothing is said about."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN: Any = Unknown()
+
+
+def require_types(name: str, type: Type) -> None:
+    """Raises `ArgumentError` for what is no type."""
+    for leaf in jax.tree.leaves(type):
+        if not isinstance(leaf, Tensor | Function | Unknown):
+            raise ArgumentError(
+                f"{name} is no type",
+                expected="types: C.Tensor, C.Function, and tuples, dicts or other pytrees of them",
+                got=f"{leaf!r} of type {leaf.__class__.__name__}",
+                hint="for example Function(Tensor(3), Tensor()); the type of a value v is C.type_of(v)",
+            )
+
+
+def require_values(values: Any) -> None:
+    """Raises `ArgumentError`, or `BareFunctionError`, for what is no value of ours, and for types among values."""
+    no_types(values)
+    type_of(values)
+
+
+def no_types(values: Any) -> None:
+    """Raises `ArgumentError` for types among values."""
+    for leaf in jax.tree.leaves(values, is_leaf=lambda node: isinstance(node, Opaque)):
+        if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
+            raise ArgumentError(
+                "a type stands where a value is needed",
+                expected="arrays, numbers, closures, and pytrees of them",
+                got=repr(leaf),
+                hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
+            )
 
 
 class FunctionLike:
@@ -105,12 +153,16 @@ class FunctionLike:
 class Opaque(FunctionLike):
     """A function value that is known by its type alone: base class of those that live in a trace.
 
-    It has a `type`, a `Function`, and can be called.
+    It has a `type`, a `Function`, and can be called.  `recorded(term, x)` is an arrow at a value x that holds it, which
+    waits for its code.
     """
 
     type: Function
 
     def __call__(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    def recorded(self, term: Any, x: Any) -> Any:
         raise NotImplementedError
 
 
@@ -123,7 +175,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
     if isinstance(leaf, (jax.ShapeDtypeStruct, jax.core.ShapedArray)):
         return _of_aval(leaf)
     try:
-        return _of_aval(jax.typeof(leaf))
+        aval = jax.typeof(leaf)
     except (TypeError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
@@ -138,16 +190,22 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
+    return _of_aval(aval)
 
 
 def Array(n: int, type: Type) -> Type:
-    """The type of n values of one type: `Array(n, Tensor(s))` is `Tensor((n, *s))`; of a product, by component."""
+    """The type of n values of one type: `Array(n, Tensor(s))` is `Tensor((n, *s))`; of a product, by component.
+
+    Raises `ArgumentError` for what is no size or no type.
+    """
+    n = whole("the size of an array", n, 0)
     return jax.tree.map(lambda t: Tensor((n, *_tensor(t).shape), t.dtype, t.weak), type)
 
 
 def _tensor(type: Tensor | Function) -> Tensor:
     if isinstance(type, Tensor):
         return type
+    require_types("the element of an array", type)
     raise UnsupportedError(
         "an array of functions of which only the type is known",
         expected="elements without functions",
@@ -168,6 +226,13 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
 
 @lru_cache(maxsize=65536)
 def _of_aval(aval: Any) -> Tensor:
+    if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
+        raise UnsupportedError(
+            "this changes while a program runs, and is no value",
+            expected="an array",
+            got=aval,
+            hint="read a Ref by ref[...] outside of the program, and hand in the array",
+        )
     return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
 
 

@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
 from combinators.terms import Curry
-from combinators.types import Function, FunctionLike, children
+from combinators.types import Function, FunctionLike, children, require_values
 
 type Names = tuple[str, ...] | None  # of captured variables, in the order of the environment; None if not known
 
@@ -24,18 +25,44 @@ class Closure(FunctionLike):
     `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("__weakref__", "_names", "code", "environment")
+    __slots__ = ("__weakref__", "_environment", "_names", "code")
 
     def __init__(self, code: Curry, environment: Any, names: Names = None):
-        self.code, self.environment, self._names = code, environment, names
+        if not isinstance(code, Curry):
+            raise ArgumentError(
+                "this is no code of a function",
+                expected="C.curry(f), with a term f",
+                got=repr(code),
+                hint="function(f, domain) makes a closure of a Python function",
+            )
+        self.code, self._environment, self._names = code, environment, names
 
-    def __call__(self, *arguments: Any) -> Any:
+    @property
+    def environment(self) -> Any:
+        """What the function captured.  It can be exchanged for another one with as many entries."""
+        return self._environment
+
+    @environment.setter
+    def environment(self, environment: Any) -> None:
+        (entries, form), (others, other) = map(children, (self._environment, environment))
+        if form != other:
+            raise ArgumentError(
+                "this is no environment of the code of this function",
+                expected=f"{len(entries)} entries, as in {self._environment!r}",
+                got=f"{environment!r}" if not others else f"{len(others)}, {environment!r}",
+                hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
+            )
+        require_values(environment)
+        self._environment = environment
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
 
-        Raises `ArityError` or `ArgumentError` if the arguments are not of the annotated type.
+        Raises `ArityError` or `ArgumentError` if the arguments are not of the annotated type, or given by name.
         """
         from combinators.evaluate import apply_closure
 
+        no_keywords(self, keywords)
         return apply_closure(self, arguments)
 
     @property
@@ -49,8 +76,9 @@ class Closure(FunctionLike):
     def captured(self) -> dict[Any, Any]:
         """{name: value} of what this function captured; by position where the names of its variables are not known."""
         pairs, _ = children(self.environment)
-        names = self._names or _names.get(self.code) or [key for key, _ in pairs]
-        return dict(zip(names, (value for _, value in pairs), strict=True))
+        names = [self._names or (), *_names.get(self.code, ()), [key for key, _ in pairs]]
+        fitting = next(known for known in names if len(known) == len(pairs))
+        return dict(zip(fitting, (value for _, value in pairs), strict=True))
 
     def gradient(self, g: Any) -> dict[Any, Any]:
         """{name: cotangent}: a cotangent of this function, a closure over cotangents, read as `captured` reads values.
@@ -70,12 +98,12 @@ class Closure(FunctionLike):
         return f"Closure({self.code!r}, {self.environment!r})"
 
 
-_names: WeakKeyDictionary[Curry, tuple[str, ...]] = WeakKeyDictionary()
+_names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
 
 
 def name_captured(code: Curry, names: tuple[str, ...]) -> None:
-    """Remembers how the program in which this code was last met calls what it captures."""
-    _names[code] = names
+    """Remembers how the program in which this code was last met calls what it captures, of that many variables."""
+    _names[code] = [names, *(known for known in _names.get(code, ()) if len(known) != len(names))]
 
 
 class _Head:

@@ -11,13 +11,16 @@ from typing import Any
 
 import jax
 
+from combinators.base import Composable
 from combinators.context import Context
+from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
+from combinators.host import with_own_exceptions
 from combinators.infer import infer
 from combinators.records import as_records, from_records
-from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, prod
-from combinators.types import Type, pack
+from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
+from combinators.types import Type, pack, require_values
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, binds
 from compile_ccc.captures import captures
@@ -43,7 +46,7 @@ class Translation:
     closure: Closure
 
 
-class Arrow:
+class Arrow(Composable):
     """An arrow made of Python functions and terms, in the order in which they run.  See `ccc`."""
 
     def __init__(self, *steps: Any):
@@ -63,16 +66,28 @@ class Arrow:
         return trace(self, *arguments)
 
     def __rshift__(self, other: Any) -> Arrow:
-        return Arrow(self, other) if isinstance(other, Arrow | Term) else NotImplemented
+        return Arrow(self, _arrow(other))
 
     def __rrshift__(self, other: Any) -> Arrow:
-        return Arrow(other, self) if isinstance(other, Term) else NotImplemented
+        return Arrow(_arrow(other), self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Arrow:
         return self if instance is None else Arrow(MethodType(self.steps[0], instance))
 
     def __repr__(self) -> str:
         return " >> ".join(str(s) if isinstance(s, Term) else f"ccc({getattr(s, '__name__', s)})" for s in self.steps)
+
+
+def _arrow(f: Any) -> Arrow | Term:
+    """What an arrow is composed with."""
+    if isinstance(f, Arrow | Term):
+        return f
+    raise ArgumentError(
+        "an arrow is composed with what is none",
+        expected="an arrow, or a term",
+        got=f"{f!r} of type {type(f).__name__}",
+        hint="ccc(f) makes an arrow of a Python function",
+    )
 
 
 def ccc(f: Callable[..., Any]) -> Arrow:
@@ -162,19 +177,26 @@ def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
     if not keywords:
         return f, arguments
     first, *rest = f.steps if isinstance(f, Arrow) else (f,)
+    args, named = bound(first, arguments, keywords)
+    if named:
+        return Arrow(functools.partial(_with_keywords, first), *rest), (*args, named)
+    return (f if isinstance(f, Arrow) else Arrow(f)), args
+
+
+def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a Python function by position, as far as they have places, and by name.  Raises `ArityError`."""
+    signature: Any = "(...)"
     try:
-        bound = inspect.signature(first).bind(*arguments, **keywords)
-    except TypeError as error:
+        signature = inspect.signature(f)
+        given = signature.bind(*arguments, **keywords)
+    except (TypeError, ValueError) as error:  # of functions in C, the signature may not be known
         raise ArityError(
             "a function is called with wrong arguments",
-            expected=f"{getattr(first, '__name__', first)}{inspect.signature(first)}",
+            expected=f"{getattr(f, '__name__', f)}{signature}",
             got=f"{len(arguments)} by position, and {', '.join(keywords)} by name",
             hint=str(error),
         ) from None
-    if bound.kwargs:
-        first, bound_arguments = functools.partial(_with_keywords, first), (*bound.args, bound.kwargs)
-        return Arrow(first, *rest), bound_arguments
-    return (f if isinstance(f, Arrow) else Arrow(f)), bound.args
+    return given.args, given.kwargs
 
 
 def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
@@ -182,7 +204,6 @@ def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*args, **keywords)
 
 
-@functools.lru_cache(maxsize=4096)
 def lower(term: Term) -> Callable[..., Any]:
     """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
 
@@ -190,6 +211,12 @@ def lower(term: Term) -> Callable[..., Any]:
     methods of a function that `jax.jit` gives, such as `.lower(*args)`.  What is compiled is `optimise(term)`; errors
     show the term as it was given.
     """
+    only_terms("lower", (term,))
+    return _lowered(term)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lowered(term: Term) -> Lowered:
     optimised = optimise(term)
 
     def arrow(*arguments: Any) -> Any:
@@ -197,7 +224,25 @@ def lower(term: Term) -> Callable[..., Any]:
         infer(term, x)
         return from_records(evaluate(optimised, x))
 
-    return jax.jit(arrow)
+    return Lowered(term, jax.jit(arrow))
+
+
+class Lowered:
+    """What `lower` gives: a function that JAX compiled, with our checks of its arguments in front."""
+
+    def __init__(self, term: Term, compiled: Any):
+        self._term, self._compiled = term, compiled
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        no_keywords(self._term, keywords)
+        require_values(arguments)
+        return with_own_exceptions(self._compiled, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+    def __repr__(self) -> str:
+        return f"lower({self._term!r})"
 
 
 __all__ = ["Arrow", "Translation", "ccc", "closure_of", "lower", "positional", "trace"]

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from combinators.calls import conform
+from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
@@ -90,13 +91,20 @@ class FunctionValue(Opaque):
         self.carrier, self.type, self.trace = carrier, type, trace
         trace.note(self)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Records an application.  Raises `ArityError`, `ArgumentError`, or `LeakedFunctionError` outside its trace."""
+        no_keywords(self, keywords)
         if self.trace not in active_traces.get():
             raise leaked(self.type)
         x = conform(arguments, self.type.dom, self)
         results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
         return unflatten(results, self.type.cod, self.trace)
+
+    def recorded(self, term: Any, x: Any) -> Any:
+        """The arrow at x, as an operation of the program that is being traced."""
+        from compile_ccc.tracing import deferred
+
+        return deferred(term, x)
 
     def __repr__(self) -> str:
         return f"λ : {self.type}"
@@ -211,7 +219,7 @@ def _run_eval(*_: Any, type: Function, **__: Any) -> Any:
     raise leaked(type)
 
 
-def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:
+def _no_rule(*_: Any, type: Function, **__: Any) -> Any:
     raise NotDifferentiableError(
         "JAX's own derivative meets a function that is not known yet",
         expected="a derivative of a function whose code is known",
@@ -220,4 +228,4 @@ def _no_rule(primals: Any, tangents: Any, *, type: Function, **_: Any) -> Any:
     )
 
 
-ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = _no_rule
+ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = ad.primitive_transposes[eval_p] = _no_rule

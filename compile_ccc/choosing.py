@@ -15,7 +15,7 @@ import numpy as np
 
 from combinators.primitives import primitive
 from combinators.sums import Sum
-from combinators.terms import Curry, Operator, Proj, Tag, compose, prod
+from combinators.terms import Curry, Operator, Primitive, Proj, Tag, compose, prod
 from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.batched import Made, one, over
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
@@ -55,16 +55,29 @@ def choice(block: Builder, which: Atom, branches: list[Branch]) -> list[Any]:
     return block.leaves(block.let(Match(s, tuple(lams)), types[0]), types[0])
 
 
+def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
+    """The result of a `cond` or `switch` equation: a case distinction."""
+    which, *captured = operands
+    programs = eqn.params["branches"]
+    run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
+    return choice(block, _number(block, which, len(programs)), [lambda inner, p=p: run(inner, p) for p in programs])
+
+
+def _number(block: Builder, which: Atom, count: int) -> Atom:
+    """The number of one of so many branches before JAX brought it into their range, which tags do themselves."""
+    x, e = block.bindings[-1] if block.bindings else (None, None)
+    match e:
+        case Arrow(Primitive("convert_element_type"), (n,)) if x is which and atom_type(n).dtype == bool:
+            return n
+        case Arrow(Primitive("clamp"), (Constant(0), n, Constant(last))) if x is which and last == count - 1:
+            return n
+        case _:
+            return which
+
+
 def structural(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
     """The result of an equation that chooses, repeats, stacks or indexes functions; None for any other equation."""
     match eqn.primitive.name:
-        case "cond":
-            which, *captured = operands
-            branches = [
-                lambda inner, b=b: inner.run(b.jaxpr, [*map(Constant, b.consts), *captured])
-                for b in eqn.params["branches"]
-            ]
-            return choice(block, which, branches)
         case "select_n":
             return [_select(block, eqn, operands)]
         case "broadcast_in_dim":

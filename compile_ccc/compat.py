@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
-from jax import lax
+from jax.interpreters import ad
 
-from combinators.primitives import generation
-from combinators.staging import program, settings
+from combinators.staging import settings
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -25,38 +25,30 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
     return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
 
 
-def inlined(eqn: Any) -> Any:
-    """The program that a call equation stands for, if calling it means no more than running it; else None."""
+def called(eqn: Any) -> Any:
+    """The program of a call; None for any other equation."""
     match eqn.primitive.name:
         case "jit":
             return eqn.params["jaxpr"]
-        case "closed_call":
+        case "closed_call" | "eval_jaxpr":
             return eqn.params["call_jaxpr"]
-        case "reduce_window":
-            return _by_name(eqn)
         case _:
             return None
 
 
-_MONOIDS = {
-    "max": (jex.primitives.reduce_window_max_p, lax.max),
-    "min": (jex.primitives.reduce_window_min_p, lax.min),
-    "add": (jex.primitives.reduce_window_sum_p, lax.add),
-}
+def only_operation(program: Any) -> str:
+    """The name of the operation that a program of two numbers is, in whatever order it takes them; else empty."""
+    if len(program.eqns) != 1:
+        return ""
+    (eqn,) = program.eqns
+    inputs = [v for v in eqn.invars if not isinstance(v, jex.Literal)]
+    whole = len(inputs) == 2 and set(inputs) == set(program.invars) and list(eqn.outvars) == list(program.outvars)
+    return eqn.primitive.name if whole else ""
 
 
-def _by_name(eqn: Any) -> Any:
-    """reduce_window(x, start, f) as f(start, reduce_window_f(x)): JAX knows f by its name if it knows the start."""
-    params = dict(eqn.params)
-    reducer, _ = params.pop("jaxpr"), params.pop("consts")
-    name = reducer.eqns[0].primitive.name if len(reducer.eqns) == 1 else ""
-    types = [v.aval for v in eqn.invars]
-    alone = len(types) == 2 and set(reducer.eqns[0].invars if name else ()) == set(reducer.invars)
-    if name not in _MONOIDS or not alone:
-        return None
-    operation, combine = _MONOIDS[name]
-    of_windows = lambda x: operation.bind(x, **params)
-    return program(lambda x, start: [combine((y := of_windows(x)), lax.broadcast(start, y.shape))], types)
+def zero(type: Any) -> Any:
+    """The symbolic zero that JAX's pullbacks take for the cotangent of a result of this type."""
+    return ad.Zero(jax.core.ShapedArray(type.shape, type.dtype).to_tangent_aval())
 
 
 def variable_of(tracer: Any) -> Any:
@@ -96,5 +88,5 @@ def is_staged_otherwise(primitive: jex.Primitive) -> bool:
 
 
 def flags() -> tuple[Any, ...]:
-    """What changes the program of a term: what JAX's programs depend on, and names that have another meaning by now."""
-    return (generation(), *settings())
+    """What the program of a term depends on besides the term and its types."""
+    return settings()

@@ -34,11 +34,11 @@ def traced_with_known(attempt: Attempt, first: tuple[int, ...], captured: Sequen
                 if _works(attempt, captured):
                     return attempt(tuple(sorted(_needed(attempt, [], list(captured)))))
         raise NeedsValueError(
-            "a rule of a derivative has an array in nondiff_argnums that is not known before the program runs",
+            "a function with a rule is given an array in nondiff_argnums that is not known before the program runs",
             expected="an array that the program captured, or made of such ones, outside of jax.jit and loops",
             got="an array that depends on what is mapped, differentiated, or the state of a loop",
             line=line_of_error(error),
-            hint="make it an argument of the function, of which the rule of jax.custom_vjp gives None as cotangent",
+            hint="make it an argument, one for which the rule of a jax.custom_vjp gives None as its cotangent",
         ) from error
 
 

@@ -1,7 +1,7 @@
 """λ-terms in A-normal form: the explicit small language between a traced lambda and its combinators.
 
     b ::= let x = e; ...; in a              a block: every intermediate value has a name
-    e ::= λx. b | a a | (a, ..., a) | a.key | a | arrow(a, ..., a) | case a of λx. b | ... | λx. b
+    e ::= λx. b | a a | (a, ..., a) | a.key | a | arrow(a, ..., a) | case a of λx. b | ... | λx. b | checkpoint b
     a ::= x | constant
 
 An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text form.
@@ -101,7 +101,17 @@ class Match:
     branches: tuple[Lam, ...]
 
 
-type Expression = Lam | App | Product | Component | Arrow | Match | Var | Constant
+@dataclass(eq=False, frozen=True)
+class Again:
+    """checkpoint b, of which nothing but its free variables is kept for derivatives; see `C.checkpoint`"""
+
+    body: Block
+    free: tuple[Var, ...]
+    policy: Any
+    prevent_cse: bool
+
+
+type Expression = Lam | App | Product | Component | Arrow | Match | Again | Var | Constant
 
 
 @dataclass(eq=False, frozen=True)
@@ -122,16 +132,21 @@ def lam(
     rule: Any = None,
 ) -> Lam:
     """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""
-    bound = {parameter, *(x for x, _ in body.bindings)}
-    used = (a for _, e in body.bindings for a in atoms(e))
-    free = dict.fromkeys(a for a in (*used, body.result) if isinstance(a, Var) and a not in bound)
-    return Lam(parameter, body, tuple(free), tuple(names.get(x, x.name) for x in free), rule)
+    free = free_variables(body, parameter)
+    return Lam(parameter, body, free, tuple(names.get(x, x.name) for x in free), rule)
+
+
+def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:
+    """The variables that a block uses and neither binds nor has as parameters, in the order of their first use."""
+    bound = {*parameters, *(x for x, _ in block.bindings)}
+    used = (a for _, e in block.bindings for a in atoms(e))
+    return tuple(dict.fromkeys(a for a in (*used, block.result) if isinstance(a, Var) and a not in bound))
 
 
 def atoms(e: Expression) -> Iterator[Atom]:
     """The atoms that an expression uses; of an abstraction, what it captures."""
     match e:
-        case Lam(_, _, free):
+        case Lam(_, _, free) | Again(_, free):
             yield from free
         case App(f, x):
             yield from (f, x)
@@ -176,6 +191,8 @@ def _lines(e: Expression) -> list[str]:
             return [f"{name}({', '.join(map(str, operands))})"]
         case Match(scrutinee, branches):
             return [f"case {scrutinee} of", *("  " + line for branch in branches for line in _lines(branch))]
+        case Again(body):
+            return ["checkpoint", *("  " + line for line in _block_lines(body))]
         case Var() | Constant():
             return [str(e)]
         case _:

@@ -19,6 +19,7 @@ from combinators.infer import component
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -30,6 +31,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Term,
     compose,
     prod,
@@ -116,8 +118,10 @@ class Uses:
                 return _is_silent(step)
             case Prod(parts) | Case(parts):
                 return all(map(self.is_pure, parts))
-            case Extend(e) | Call(e):
+            case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
+            case Solve():
+                return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None
                 return isinstance(f, Curry) and self.is_pure(f.body)

@@ -1,7 +1,6 @@
 """Operators by Python functions: where the functions that they are given are known, they are traced and read back.
 
-Beside derivatives these are the equations of JAX whose bodies apply functions that are not known yet, as long as no
-combinator stands for them: `jax.checkpoint` and `lax.while_loop`.
+Beside derivatives that is `lax.while_loop` over functions that are not known yet: no combinator stands for it.
 """
 
 from __future__ import annotations
@@ -74,9 +73,6 @@ def enclosed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
     """The results of an equation whose bodies apply functions, as an operator of its bodies; None for any other one."""
     params = eqn.params
     match eqn.primitive.name:
-        case "checkpoint" | "remat2":
-            how = (params["prevent_cse"], params["policy"])
-            return _applied(block, Instance("checkpoint", _checkpoint, how), [(params["jaxpr"], [])], operands)
         case "while":
             after_cond = params["cond_nconsts"]
             after_body = after_cond + params["body_nconsts"]
@@ -102,11 +98,6 @@ def _applied(block: Builder, instance: Instance, bodies: list[tuple[Any, list[An
     arguments = (*functions, block.build(list(x), types))
     cod = functions[-1].type.cod
     return block.leaves(block.let(Arrow(Operator(instance), arguments), cod), cod)
-
-
-def _checkpoint(how: tuple[bool, Any], f: Closure, x: Any) -> Any:
-    prevent_cse, policy = how
-    return jax.checkpoint(lambda f, x: f(x), prevent_cse=prevent_cse, policy=policy)(f, x)
 
 
 def _while(_: None, cond: Closure, body: Closure, x: Any) -> Any:

@@ -32,7 +32,24 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from combinators.terms import Call, Case, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Tag, Term, compose
+from combinators.terms import (
+    Call,
+    Case,
+    Checkpoint,
+    Const,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Map,
+    Prod,
+    Proj,
+    Scan,
+    Tag,
+    Term,
+    compose,
+    only_terms,
+)
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (
     Kind,
@@ -55,6 +72,7 @@ def optimise(term: Term) -> Term:
     One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains; a
     term that nests deeper than Python's stack allows stays as it is.  `optimise(optimise(f)) is optimise(f)`.
     """
+    only_terms("optimise", (term,))
     try:
         return Optimiser().optimised(term, None)
     except RecursionError:
@@ -172,6 +190,9 @@ class Chain:
             case Call(body, name, rule):
                 new = self.optimiser.optimised(body, kind)
                 return step if new is body else Call(new, name, rule)
+            case Checkpoint(body, policy, prevent_cse):
+                new = self.optimiser.optimised(body, kind)
+                return step if new is body else Checkpoint(new, policy, prevent_cse)
             case Proj():
                 return from_start(step, kind)
             case _:

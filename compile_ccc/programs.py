@@ -10,12 +10,13 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
-import jax.core
 import jax.extend.core as jex
+import numpy as np
 from jax import lax
 
 from combinators import staging
 from compile_ccc import compat
+from compile_ccc.flow import needed
 
 type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
 
@@ -54,14 +55,17 @@ class Program:
         is_high: bool,
     ) -> Program:
         """A program of these equations, but for those, and constants, that no output and no effect depends on."""
-        needed, alive = {v for v in outputs if type(v) is not jex.Literal}, []
-        for equation in reversed(equations):
-            if equation.effects or not needed.isdisjoint(equation.outvars):
-                needed.update(v for v in equation.invars if type(v) is not jex.Literal)
-                alive.append(equation)
-        kept = [(variable, value) for variable, value in constants if variable in needed]
+        alive, read = needed(equations, outputs)
+        kept = [(variable, value) for variable, value in constants if variable in read]
         variables = [*(variable for variable, _ in kept), *inputs]
-        return cls([value for _, value in kept], variables, outputs, alive[::-1], form, name, is_high)
+        return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
+
+    def only(self, numbers: Sequence[int]) -> Program:
+        """The program of its outputs with these numbers."""
+        constants = list(zip(self.variables, self.constants, strict=False))
+        inputs = self.variables[len(constants) :]
+        facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
+        return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
 
     def split(self) -> tuple[Program, list[Any]]:
         """The program of what depends on the constants alone, and the equations of the rest."""
@@ -81,6 +85,13 @@ class Program:
         """The outputs that are constants: their values by their numbers."""
         values = dict(zip(self.variables, self.constants, strict=False))
         return {i: values[v] for i, v in enumerate(self.outputs) if type(v) is not jex.Literal and v in values}
+
+    @cached_property
+    def nonzero(self) -> list[int]:
+        """The numbers of the outputs that are no zeros, where these are written out."""
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and _is_zero(e.invars[0])}
+        zero = lambda v: _is_zero(v) if type(v) is jex.Literal else v in zeros
+        return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
     def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
@@ -130,12 +141,22 @@ class Program:
         return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
 
 
+_BROADCAST = jex.primitives.broadcast_in_dim_p
+
+
+def _is_zero(v: Any) -> bool:
+    if type(v) is not jex.Literal:
+        return False
+    value = np.asarray(v.val)
+    return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
+
+
 def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
     """The results of a program without constants, operation by operation, in the programs that it calls too."""
     env = dict(zip(jaxpr.invars, values, strict=True))
     of = lambda v: v.val if type(v) is jex.Literal else env[v]
     for equation in jaxpr.eqns:
-        operands, inner = [of(v) for v in equation.invars], compat.inlined(equation)
+        operands, inner = [of(v) for v in equation.invars], compat.called(equation)
         if inner is not None:
             results = stepwise(inner.jaxpr, [*inner.consts, *operands])
         else:

@@ -25,9 +25,10 @@ from combinators.types import LEAF, Function, Type, children, type_of
 from compile_ccc import compat
 from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
-from compile_ccc.choosing import structural
+from compile_ccc.choosing import branched, structural
 from compile_ccc.closing import closed, parameters
 from compile_ccc.lambda_terms import (
+    Again,
     App,
     Arrow,
     Atom,
@@ -39,10 +40,13 @@ from compile_ccc.lambda_terms import (
     Product,
     Var,
     atom_type,
+    free_variables,
     lam,
     single,
 )
+from compile_ccc.linear import solved
 from compile_ccc.operators import enclosed
+from compile_ccc.reducers import inlined
 from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
 from compile_ccc.translate import translate
 
@@ -137,7 +141,7 @@ class Builder:
         return next((scope[variable] for scope in reversed(self.scopes) if variable in scope), None)
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        program = compat.inlined(eqn)
+        program = inlined(eqn)
         if program is not None and self.is_operation(eqn, program):
             return self.call(program, eqn, operands)
         if program is not None:
@@ -157,6 +161,12 @@ class Builder:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
+        if eqn.primitive.name == "cond":
+            return branched(self, eqn, operands)
+        if eqn.primitive.name == "custom_linear_solve":
+            return solved(self, eqn, operands)
+        if eqn.primitive.name == "remat2":
+            return self.checkpoint(eqn.params, operands)
         if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
             if results is None:
@@ -235,6 +245,18 @@ class Builder:
         types = [v.aval for v in eqn.outvars[carry:]]
         result = state if folds else (state, single([type_of(t) for t in types]))
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
+
+    def checkpoint(self, params: dict[str, Any], operands: list[Any]) -> list[Any]:
+        """The results of a program under `jax.checkpoint`."""
+        inner = self.inner()
+        results = inner.run(params["jaxpr"], operands)
+        type = single([atom_type(a) for a in results])
+        body = inner.close(inner.build(list(results), type))
+        prevent = params["prevent_cse"]
+        again = Again(
+            body, free_variables(body), params["policy"], prevent if isinstance(prevent, bool) else any(prevent)
+        )
+        return self.leaves(self.let(again, type), type)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)

@@ -1,11 +1,8 @@
-"""Writing programs down: a trace of JAX that copies what JAX has worked out before.
+"""Writing programs down: copies of what JAX has worked out before.
 
-JAX's own tracing works out the result type of every operation anew.  A `Recorder` asks JAX once for each operation, by
-its parameters and the types of its operands; a program that is known as a whole, such as the pullback of a primitive,
-is copied in one go (`run`).  It knows nothing of primitives.
-
-`recorded(f)` is f for JAX: the program that f writes is bound as one call, or copied into the program that is being
-written.
+A program that is known as a whole, such as the pullback of a primitive, is copied into the program that is being
+written (`run`), or called by it (`call`).  `recorded(f)` is f for JAX: the program that f writes is bound as one call,
+or copied into the program that is being written.
 """
 
 from __future__ import annotations
@@ -17,141 +14,29 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
-import jax.numpy as jnp
-import numpy as np
 
 from combinators import staging
 from combinators.primitives import bind, operation_of
 from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc import compat
-from compile_ccc.programs import Program, collector_off, literal_of
+from compile_ccc.programs import Program
+from compile_ccc.recorder import Tape, aval_of, current, written
 
 _PROGRAMS_KEPT = 1024  # of one derivative function
-_NUMBERS = (bool, int, float, complex, np.generic)
 
 
-class Wire(jax.core.Tracer):
-    """A value of a program that is being written: a variable or a literal of it."""
-
-    __slots__ = ("atom", "recorder")
-
-    def __init__(self, recorder: Recorder, atom: Any):
-        super().__init__(recorder, atom.aval)
-        self.atom, self.recorder = atom, recorder
-
-    def _origin_msg(self) -> str:
-        return ""
-
-
-class Recorder(jax.core.Trace):  # type: ignore[type-arg]
-    """A program that is being written: its equations, and the constants that it met, by identity."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.equations: list[Any] = []
-        self.is_high = self.requires_low = False  # an operation stays as high as it is, with the rule that it has
-        self.constants: dict[int, tuple[Wire, Any]] = {}
-        self._setting = staging.settings()
-
-    def wire(self, value: Any) -> Wire:
-        """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
-        if type(value) is Wire and value.recorder is self:
-            return value
-        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
-            value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
-        if isinstance(value, _NUMBERS):
-            return Wire(self, literal_of(value))
-        if id(value) not in self.constants:
-            self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
-        return self.constants[id(value)][0]
-
-    def stage_value(self, val: Any) -> Wire:
-        """A value as one of this program, as JAX asks for it."""
-        return self.wire(val)
-
-    def process_primitive(self, primitive: Any, values: Any, params: dict[str, Any], /) -> Any:
-        """Appends an operation."""
-        wires = [self.wire(value) for value in values]
-        if primitive in _OF_LITERALS and type(wires[0].atom) is jex.Literal:
-            folded = _OF_LITERALS[primitive](wires[0].atom.val, params)
-            if folded is not None:
-                return self.wire(folded)
-        types = tuple([wire.aval for wire in wires])
-        if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
-            results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
-        else:
-            results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
-        return results if primitive.multiple_results else results[0]
-
-    def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
-        """Appends a call of a function with a rule of its own, which JAX writes down."""
-        *rule, values = functions
-        wires = [self.wire(value) for value in values]
-        bind = lambda *operands: primitive.bind(*operands, subfuns=tuple(rule), **params)
-        return self.copy(written(bind, *[wire.aval for wire in wires]), wires)
-
-    process_custom_vjp_call = process_custom_jvp_call
-
-    def append(
-        self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
-    ) -> list[Wire]:
-        """Appends an operation whose results have these types."""
-        variables = [jex.Var(type) for type in types]
-        operands = [wire.atom for wire in wires]
-        self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
-        return [Wire(self, variable) for variable in variables]
-
-    def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
-        """Appends one call of a program on these values."""
-        wires = [self.wire(value) for value in (*program.constants, *values)]
-        types = [v.aval for v in program.outputs]
-        self.is_high |= program.is_high
-        return self.append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
-
-    def copy(self, program: Program, wires: Sequence[Wire]) -> list[Wire]:
-        """Appends the equations of a program on these operands; a value that is passed on stays the same."""
-        given = [*[self.wire(value) for value in program.constants], *wires]
-        atoms = [wire.atom for wire in given]
-        self.is_high |= program.is_high
-        for equation, places, types in program.steps:
-            operands = [atoms[i] if type(i) is int else i for i in places]
-            results = [jex.Var(type) for type in types]
-            atoms += results
-            self.equations.append(equation.replace(invars=operands, outvars=results))
-        n = len(given)
-        return [
-            Wire(self, i) if type(i) is not int else given[i] if i < n else Wire(self, atoms[i])
-            for i in program.results
-        ]
-
-
-def _converted(value: Any, params: dict[str, Any]) -> Any:
-    new = params["new_dtype"]
-    plain = not params["weak_type"] and not jnp.issubdtype(new, jax.dtypes.extended) and new != jax.dtypes.float0
-    return np.asarray(value).astype(new)[()] if plain else None
-
-
-_OF_LITERALS: dict[Any, Callable[[Any, dict[str, Any]], Any]] = {  # operations that make another literal of a literal
-    jex.primitives.convert_element_type_p: _converted,
-    jex.primitives.broadcast_in_dim_p: lambda value, params: None if params["shape"] else value,
-}
-
-
-def record(f: Callable[..., Any], *arguments: Any, name: str = "program") -> Program:
+def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
     """Writes down the program of f on the types of these arguments, pytrees of arrays, or of types as JAX has them.
 
     Equations and constants that nothing depends on are left out.  What f closes over becomes a constant of the program.
+    If it `stays`, functions made in f may go on to use its values, as constants of programs that are written later.
     """
-    leaves, form = jax.tree.flatten(arguments)
-    inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
-    recorder = Recorder()
-    with collector_off(), jex.set_current_trace(recorder):
-        results, result_form = jax.tree.flatten(f(*form.unflatten([Wire(recorder, v) for v in inputs])))
-        outputs = [recorder.wire(result).atom for result in results]
-    recorder.invalidate()
-    constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
-    return Program.pruned(constants, inputs, outputs, recorder.equations, result_form, name, recorder.is_high)
+    tape = Tape(f, *arguments)
+    program = tape.giving(tape.result, name=name)
+    if not stays:
+        tape.recorder.invalidate()
+    return program
 
 
 def compiled(f: Callable[..., Any]) -> Any:
@@ -167,13 +52,13 @@ def compiled(f: Callable[..., Any]) -> Any:
         leaves, form = jax.tree.flatten(arguments)
         key = (static, form, tuple(map(aval_of, leaves)), compat.flags())
         if key in programs:
-            return _placed(programs[key], leaves)
+            return inlined(programs[key], leaves)
         program = record(partial(f, static), *arguments, name=f.__name__)
         if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
             if len(programs) >= _PROGRAMS_KEPT:
                 programs.clear()
             programs[key] = program
-        return _placed(program, leaves)
+        return inlined(program, leaves)
 
     whole: Any = jax.jit(part, static_argnums=0)
 
@@ -197,12 +82,12 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
     def of_values(*arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return f(*arguments)
-        return _placed(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
+        return inlined(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
 
     return of_values
 
 
-def _placed(program: Program, leaves: list[Any]) -> Any:
+def inlined(program: Program, leaves: Sequence[Any] = ()) -> Any:
     """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
     recorder = current()
     results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))
@@ -234,25 +119,6 @@ def hoisted(program: Program) -> Program:
     return Program.pruned(list(known), inputs, program.outputs, rest, program.form, program.name, program.is_high)
 
 
-def current() -> Recorder | None:
-    """The program that is being written, if JAX traces nothing else inside it."""
-    with jex.take_current_trace() as trace:
-        return trace if isinstance(trace, Recorder) else None
-
-
-def written(f: Callable[..., Any], *types: Any) -> Program:
-    """The program of f as JAX writes it; the types are pytrees of arrays, or of types as JAX has them."""
-    leaves, form = jax.tree.flatten(types)
-    forms: list[Any] = []
-
-    def flat(*inputs: Any) -> list[Any]:
-        results, result_form = jax.tree.flatten(f(*form.unflatten(inputs)))
-        forms.append(result_form)
-        return results
-
-    return Program.of(staging.program(flat, map(aval_of, leaves)), forms[0])
-
-
 def operation(term: Primitive, types: Sequence[Any]) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
@@ -275,12 +141,3 @@ def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], result
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], aval_of(x).dtype), xs)
-
-
-def aval_of(leaf: Any) -> Any:
-    """JAX's type of a value or of a `ShapeDtypeStruct`."""
-    if type(leaf) is Wire:
-        return leaf.aval
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
-    return leaf if isinstance(leaf, jax.core.ShapedArray) else jax.typeof(leaf)

@@ -23,28 +23,27 @@ from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
-    DiffcurryError,
-    TracedBranchError,
-    line_of_error,
-    user_line,
+    definition_line,
 )
 from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
-from combinators.types import Function, Opaque, Type, pack, type_of
+from combinators.types import Function, Opaque, Type, pack, require_values, type_of
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.closing import closing, mapped
+from compile_ccc.complaints import complaints, holds_array
 from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
 from compile_ccc.translate import translate
+from compile_ccc.writing import as_number, is_known
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,8 @@ def _stage(
 
     The last result says which captured values are code all the same, `fixed` which ones were known to be: those that
     have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
-    Such a rule runs when the trace has ended, so it has to hold the value itself.
+    Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
@@ -210,7 +210,7 @@ def _stage(
 
     def flat(*leaves: Any) -> list[Any]:
         values, x = unflatten(leaves, (types, dom), own)
-        values = [captured.values[i] if i in fixed else v for i, v in enumerate(values)]
+        values = [as_number(captured.values[i]) if i in fixed else v for i, v in enumerate(values)]
         tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
         inside.clear()
         inside.update((i, weakref.ref(v)) for i, v in tracers)
@@ -224,7 +224,13 @@ def _stage(
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
-        program = staging.program(flat, structs)
+        try:
+            program = staging.program(flat, structs)
+        except (NotImplementedError, TypeError) as error:
+            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v))
+            if not holds_array(error) or set(numbers) <= set(known):
+                raise
+            return attempt(tuple(sorted({*known, *numbers})))
         held = rules.held_tracers(program.jaxpr)
         if mapped(held) and not live:
             live = True
@@ -233,23 +239,9 @@ def _stage(
         return attempt((*known, *more)) if more else program
 
     known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
-    try:
+    with complaints():
         program = traced_with_known(attempt, fixed, known)
-    except _NEEDS_VALUE as error:
-        raise _branch(error) from error
-    except TypeError as error:
-        if "Tracer.__format__" in str(error):
-            raise _branch(error) from error
-        raise
     return program, cods[-1], fixed
-
-
-_NEEDS_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
@@ -259,22 +251,8 @@ def _result_type(result: Any, f: Callable[..., Any]) -> Type:
                 "a Python function is returned, or put into data, and its domain is not known",
                 expected="a function value",
                 got=f"{leaf!r} in the result of {getattr(f, '__name__', f)}",
-                line=_line_of(leaf),
+                line=definition_line(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
             )
+    require_values(result)
     return abstract(type_of(result))
-
-
-def _line_of(f: Any) -> str:
-    code = getattr(f, "__code__", None)
-    return user_line([(code.co_filename, code.co_firstlineno)]) if code else user_line()
-
-
-def _branch(error: Exception) -> DiffcurryError:
-    return TracedBranchError(
-        "Python needs the value of a traced array",
-        expected="control flow and shapes that do not depend on traced values",
-        got=str(error).strip().splitlines()[0],
-        line=line_of_error(error),
-        hint="use jnp.where or lax.cond; a captured number that is configuration can be an int, or C.const(v).value",
-    )

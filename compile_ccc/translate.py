@@ -7,9 +7,11 @@
     J⟦Δ ⊢ x⟧             = proj(i)    for the i-th variable of Δ  BDVAR
     J⟦Δ ⊢ (a1, ..., an)⟧ = prod(J⟦a1⟧, ..., J⟦an⟧)               BDPROD
     J⟦Δ ⊢ case a of λx. b | ...⟧ = prod(Context(id, J⟦a⟧)) >> case(J⟦Δ·x ⊢ b⟧, ...)
+    J⟦Δ ⊢ checkpoint b⟧  = checkpoint J⟦Δ ⊢ b⟧
 
 A `let` extends the context by one, so a block of n bindings is one chain of n extensions.  An abstraction first
-restricts Δ to what it uses, so a closure captures nothing else; so do the branches of a case, together.
+restricts Δ to what it uses, so a closure captures nothing else; so do the branches of a case, together, and so does
+what a checkpoint runs again, which keeps nothing else.
 """
 
 from __future__ import annotations
@@ -20,15 +22,50 @@ from typing import Any, assert_never
 import jax
 
 from combinators.context import Context
-from combinators.terms import Call, Compose, Const, Curry, Eval, Extend, Prod, Proj, Term, case, compose, prod
+from combinators.errors import ArgumentError
+from combinators.sums import case
+from combinators.terms import (
+    Call,
+    Checkpoint,
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Prod,
+    Proj,
+    Term,
+    compose,
+    prod,
+)
 from combinators.values import name_captured
-from compile_ccc.lambda_terms import App, Arrow, Atom, Block, Component, Constant, Expression, Lam, Match, Product, Var
+from compile_ccc.lambda_terms import (
+    Again,
+    App,
+    Arrow,
+    Atom,
+    Block,
+    Component,
+    Constant,
+    Expression,
+    Lam,
+    Match,
+    Product,
+    Var,
+)
 
 type Scope = dict[Var, int]  # the variables of Δ and their places
 
 
 def translate(lam: Lam) -> Curry:
     """The code of an abstraction: a `curry` over the context of its free variables."""
+    if not isinstance(lam, Lam):
+        raise ArgumentError(
+            "this is no λ-term",
+            expected="an abstraction, as trace(f, domain).lambda_term is one",
+            got=repr(lam),
+            hint="trace(f, domain).term is translated already",
+        )
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
     code = Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
@@ -47,7 +84,7 @@ def _block(scope: Scope, block: Block) -> Term:
 def _expression(scope: Scope, e: Expression) -> Term:
     match e:
         case Lam():
-            return compose(*_restriction(scope, e), translate(e))
+            return compose(*_restriction(scope, e.free), translate(e))
         case App(f, x):
             return Compose((_tuple(scope, (f, x)), Eval()))
         case Product(parts, form):
@@ -63,6 +100,9 @@ def _expression(scope: Scope, e: Expression) -> Term:
             inner = {x: i for i, x in enumerate(used)}
             codes = [_block({**inner, b.parameter: len(used)}, b.body) for b in branches]
             return compose(prod(Context(*(_atom(scope, x) for x in (*used, scrutinee)))), case(*codes))
+        case Again(body, free, policy, prevent_cse):
+            code = _block({x: i for i, x in enumerate(free)}, body)
+            return compose(*_restriction(scope, free), Checkpoint(code, policy, prevent_cse))
         case Var() | Constant():
             return _atom(scope, e)
         case _:
@@ -92,7 +132,7 @@ def _atom(scope: Scope, a: Atom) -> Term:
             assert_never(a)
 
 
-def _restriction(scope: Scope, lam: Lam) -> tuple[Term, ...]:
-    """Δ ⇝ the context of what the abstraction captures; nothing if that is Δ itself."""
-    places = [scope[x] for x in lam.free]
+def _restriction(scope: Scope, free: tuple[Var, ...]) -> tuple[Term, ...]:
+    """Δ ⇝ the context of what is captured; nothing if that is Δ itself."""
+    places = [scope[x] for x in free]
     return () if places == list(range(len(scope))) else (prod(Context(*map(Proj, places))),)

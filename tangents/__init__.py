@@ -15,12 +15,14 @@ from tangents.derivatives import grad, value_and_grad, vjp
 from tangents.differences import difference
 from tangents.directional import hvp, jvp
 from tangents.jacobians import hessian, jacobian
+from tangents.odes import odeint
 from tangents.public import add, inner, zero
 from tangents.pullbacks import Pullback
 from tangents.reading import READINGS, Reading, representation
 from tangents.represent import SPACES, represent
-from tangents.solvers import argmin, fixed_point, odeint, root
+from tangents.solvers import argmin, fixed_point, root
 from tangents.space import Space
+from tangents.unknowns import Report
 
 
 def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any = None) -> Any:
@@ -39,6 +41,7 @@ __all__ = [
     "J_inverse",
     "Pullback",
     "Reading",
+    "Report",
     "Space",
     "add",
     "argmin",

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 
+from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, UnsupportedError
 from combinators.terms import Eval, Proj, Term, compose
 from combinators.types import Opaque, pack, type_of
@@ -66,7 +67,8 @@ class Image:
             self._leaves, form = jax.tree.flatten(whole, is_leaf=is_unknown)
             self._code = (form, isinstance(function, Arrow))
 
-    def __call__(self, *images: Any) -> tuple[Any, Pullback]:
+    def __call__(self, *images: Any, **keywords: Any) -> tuple[Any, Pullback]:
+        no_keywords(self, keywords)
         f, x = self.function, J_inverse(images)
         match f:
             case Closure() | Opaque():

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from combinators.edges import whole
+from combinators.errors import ArgumentError
+from combinators.types import Tensor, require_values, type_of
 
 
-@jax.tree_util.register_dataclass
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Absent:
+    """In a cotangent within our own programs, a leaf that is zero; users get zeros that are written out."""
+
+
+ABSENT = Absent()
+
+
 @dataclass(frozen=True)
 class Block:
     """The calls of one call site: `argument` and `cotangent` are pytrees with `axes` leading loop axes in front.
 
     A call inside a loop is one block for all its iterations; a call outside of loops has no such axes.  `valid`, a
     boolean array over the axes, tells which calls were made, where a branch may have made none; None means all.
+
+    Raises `ArgumentError` for what is no value, and for arrays without common leading axes.
     """
 
     argument: Any
     cotangent: Any
-    axes: int = field(default=0, metadata={"static": True})
+    axes: int = 0
     valid: Any = None
+
+    def __post_init__(self) -> None:
+        whole("the number of loop axes", self.axes, 0)
+        require_values((self.argument, self.cotangent, self.valid))
+        shapes = {jnp.shape(leaf)[: self.axes] for leaf in jax.tree.leaves((self.argument, self.cotangent))}
+        mask = None if self.valid is None else type_of(self.valid)
+        common = len(shapes) < 2 and all(len(shape) == self.axes for shape in shapes)
+        if not common or mask not in (None, Tensor(self.sizes, bool)):
+            raise ArgumentError(
+                "these are no calls of one call site",
+                expected=f"arrays with {self.axes} common leading axes, and a mask over them that is boolean, or None",
+                got=f"{type_of((self.argument, self.cotangent))} with the mask {mask}",
+                hint="Block(x, g) is one call; Block(xs, gs, axes=1) are many, with an axis for the calls in front",
+            )
 
     def rows(self) -> Block:
         """The same calls with exactly one leading axis."""
@@ -44,6 +73,21 @@ class Block:
         return prod(self.sizes)
 
 
+def _block(axes: int, parts: Any) -> Block:
+    """A block of whatever JAX puts in the places of arrays."""
+    block = object.__new__(Block)
+    for name, value in zip(("argument", "cotangent", "valid", "axes"), (*parts, axes), strict=True):
+        object.__setattr__(block, name, value)
+    return block
+
+
+jax.tree_util.register_pytree_with_keys(
+    Block,
+    lambda b: (tuple((jax.tree_util.GetAttrKey(n), getattr(b, n)) for n in ("argument", "cotangent", "valid")), b.axes),
+    _block,
+)
+
+
 @jax.tree_util.register_pytree_node_class
 class Calls:
     """[(x1, g1), (x2, g2), ...]: the cotangent of a function value, as blocks of calls.
@@ -56,10 +100,27 @@ class Calls:
     __slots__ = ("blocks",)
 
     def __init__(self, *blocks: Block):
+        for block in blocks:
+            if not isinstance(block, Block):
+                raise ArgumentError(
+                    "these are no calls",
+                    expected="Calls(Block(x, g), ...)",
+                    got=f"{block!r} of type {type(block).__name__}",
+                    hint="Calls() is the empty list; Block(x, g) is one call at x with the cotangent g of its result",
+                )
         self.blocks = blocks
 
-    def __add__(self, other: Calls) -> Calls:
-        return Calls(*self.blocks, *other.blocks)
+    def __add__(self, other: Any) -> Calls:
+        if isinstance(other, Calls):
+            return Calls(*self.blocks, *other.blocks)
+        raise ArgumentError(
+            "calls are added to what are none",
+            expected="Calls(...)",
+            got=f"{other!r} of type {type(other).__name__}",
+            hint="tangents.add adds cotangents of one value; Calls() is the zero of a function",
+        )
+
+    __radd__ = __add__
 
     def __len__(self) -> int:
         return sum(map(len, self.blocks))
@@ -67,12 +128,9 @@ class Calls:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for block in self.blocks:
             rows = block.rows()
-            for i in range(len(rows)):
-                argument, cotangent, valid = jax.tree.map(
-                    lambda array, i=i: array[i], (rows.argument, rows.cotangent, rows.valid)
-                )
-                if valid is None or valid:
-                    yield argument, cotangent
+            made = range(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+            for i in made:
+                yield jax.tree.map(lambda array, i=i: array[i], (rows.argument, rows.cotangent))
 
     def stacked(self) -> Calls:
         """These calls after a loop has put one more axis in front of each."""
@@ -80,6 +138,13 @@ class Calls:
 
     def where(self, made: Any) -> Calls:
         """These calls if `made`, a boolean scalar; else none."""
+        if type_of(made) != Tensor((), bool):
+            raise ArgumentError(
+                "whether calls are made is no truth value",
+                expected=Tensor((), bool),
+                got=made,
+                hint="compare: x > 0.0",
+            )
 
         def masked(block: Block) -> Block:
             valid = jnp.broadcast_to(made, block.sizes)
@@ -95,4 +160,6 @@ class Calls:
 
     @classmethod
     def tree_unflatten(cls, _: None, blocks: tuple[Block, ...]) -> Calls:
-        return cls(*blocks)
+        calls = object.__new__(cls)
+        calls.blocks = blocks
+        return calls

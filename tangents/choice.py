@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.control import switch
 from combinators.joining import join, widen
-from combinators.sums import Sum, branch_domain, chosen, injected
+from combinators.sums import Sum, among, branch_domain, chosen, injected
 from combinators.terms import Case, Inject
 from combinators.types import Type, type_of
-from compile_ccc.recording import record
+from compile_ccc.conds import switch
+from compile_ccc.recording import inlined, record
 from tangents.calls import Calls
-from tangents.leaves import filled, placed, present, structs
+from tangents.leaves import arriving, placed, present, structs
 from tangents.residuals import Residuals
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
@@ -84,21 +84,21 @@ class _Branch:
             self.residuals = Residuals(pull, (given,), outside, ())
             return release(self.y), self.residuals.kept
 
-        self.program = record(forward)
+        self.program = record(forward, stays=True)
         self.kept = self.program.form.unflatten([v.aval for v in self.program.outputs])[1]
 
 
 def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:
     leaf = space.is_leaf
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), _tag(s))
+    which = among(s, possible, _tag(s))
 
     def run(example: Any = None) -> tuple[dict[int, _Branch], Type, Any, dict[int, Any]]:
         branches = {i: _Branch(rep, space, term.branches[i], rest, s.alternatives[i], example) for i in possible}
         type = join([type_of(release(b.y)) for b in branches.values()], term)
 
         def forward(i: int) -> Any:
-            y, kept = branches[i].program()
+            y, kept = inlined(branches[i].program)
             return widen(y, type), {j: kept if i == j else _zeros(b.kept) for j, b in branches.items()}
 
         return branches, type, *switch(which, [lambda i=i: forward(i) for i in possible])
@@ -110,15 +110,16 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
         return y, nothing
 
     def pullback(g: Cotangent) -> Cotangent:
-        of_branch = lambda y: filled(narrow(g, y, type, leaf), y, leaf)
+        of_branch = lambda y: arriving(narrow(g, y, type, leaf), y, leaf)
         made, kept_now = branches, kept
         if any(map(leaf, jax.tree.leaves(y, is_leaf=leaf))):
             made, _, _, kept_now = run(of_branch)
-        like = {j: b.residuals.result for j, b in made.items()}
+        pulled = {j: b.residuals.at(of_branch(b.y)) for j, b in made.items()}
+        like = {j: p.result for j, p in pulled.items()}
         shared = {n: c for g_rest, _ in like.values() for n, c in g_rest.items() if not isinstance(c, Calls)}
 
         def backward(i: int) -> Any:
-            g_rest, g_part = made[i].residuals.pull(kept_now[i], [], of_branch(made[i].y))
+            g_rest, g_part = pulled[i](kept_now[i], [], of_branch(made[i].y))
             summed = {n: g_rest[n] if n in g_rest else _zeros(c) for n, c in shared.items()}
             own = ({n: c for n, c in g_rest.items() if n not in shared}, g_part)
             absent = {j: ({n: c for n, c in r.items() if n not in shared}, p) for j, (r, p) in like.items()}

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from combinators.errors import ArgumentError, user_line
+from combinators.types import Function
+from compile_ccc.arguments import argument_type
 from compile_ccc.arrow import ccc
 from tangents.derivatives import value_and_grad
 from tangents.operations import operations
@@ -72,6 +76,14 @@ def assert_cheap_gradient(
     """
     if not (isinstance(factor, int | float) and factor > 0):
         raise ArgumentError("a factor is asked for", expected="a number above 0", got=repr(factor))
+    argument_type(arguments)  # raises for what is no value, and has no type either
+    if any(isinstance(leaf, Function) for leaf in jax.tree.leaves(arguments)):
+        raise ArgumentError(
+            "a function is given by its type",
+            expected="a function value: what it costs is in its code",
+            got=arguments,
+            hint="function(f, domain) makes a function value of a Python function",
+        )
     gradient = value_and_grad(f, argnums, has_aux, functions)
     cost = Cost(operations(ccc(f), *arguments), operations(gradient, *arguments))
     if cost.ratio > factor:

@@ -19,14 +19,15 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.context import Context
+from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
 from combinators.records import as_records, from_records
 from combinators.terms import Call
-from combinators.types import Function, Tensor, is_discrete, pack, same_type, type_of
+from combinators.types import Function, Tensor, is_discrete, pack, require_values, same_type, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, binds
-from compile_ccc.arrow import ccc
+from compile_ccc.arrow import bound, ccc
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import abstraction
 from tangents.calls import Block, Calls
@@ -62,11 +63,11 @@ def custom(
     Raises `ArityError` for a pullback that takes other arguments, and `ArityError` or `ArgumentError` if what it gives
     does not fit those of f.
     """
-    if not (callable(f) and callable(pullback)):
+    if not (callable(f) and callable(pullback) and (result is None or callable(result))):
         raise ArgumentError(
             "a derivative of one's own is given to a function, and is one",
-            expected="custom(f, pullback)",
-            got=(f, pullback),
+            expected="functions: custom(f, pullback), or custom(f, pullback, result)",
+            got=(f, pullback, result),
             hint="custom(lambda f, x: f(x), lambda primals, y, g: ([(primals[1], g)], None))",
         )
     if not binds(_asking(pullback), 3):
@@ -78,7 +79,10 @@ def custom(
         )
 
     @wraps(f, updated=())
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if keywords:
+            arguments, named = bound(f, arguments, keywords)
+            no_keywords(f, named)
         if not active_traces.get():
             return ccc(call)(*arguments)
         arity = len(arguments)
@@ -113,6 +117,7 @@ class Rule:
             return y
         arguments = from_records((x[-1],) if self.arity == 1 else x[-1])
         result = as_records(self.known(*arguments))
+        require_values(result)
         if not same_type(type_of(result), type_of(y)):
             expected, got = type_of(y), type_of(result)
             raise ArgumentError("a custom function gives another type than it says", expected=expected, got=got)

@@ -15,12 +15,14 @@ from jax.interpreters import ad, batching, mlir
 from combinators.errors import ArgumentError, ArityError
 from combinators.primitives import register
 from combinators.terms import Primitive
-from combinators.types import Tensor, type_of
-from tangents.rows import ROWS
+from combinators.types import Tensor, require_values, type_of
+from tangents.rows import define_row
 
 
 def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any], **params: Any) -> Primitive:
-    """The arrow of a new primitive (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ; defining a name again replaces it.
+    """The arrow of a new primitive (σ1, ..., σn) ⇝ τ, of one argument σ ⇝ τ.
+
+    A name may be defined again: that makes another primitive, and what was made of the first keeps its meaning.
 
     `meaning(*arguments, **params)` is a JAX function of arrays that gives one array.  There is one pullback for each
     argument, `pullback(g, y, *arguments, **params)`: the argument's cotangent, of its shape and dtype, from the
@@ -39,15 +41,16 @@ def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any
             hint='define("double", lambda x: 2 * x, lambda g, y, x: 2 * g)',
         )
     _check_arity(name, meaning, pullbacks)
+    _check_params(name, params)
     row = tuple(_checked(name, i, pullback) for i, pullback in enumerate(pullbacks))
     operation = jex.Primitive(name)
 
     def result_type(*avals: Any, **params: Any) -> Any:
         structs = (jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals)
-        type = type_of(jax.eval_shape(partial(meaning, **params), *structs))
-        if not isinstance(type, Tensor):
-            raise ArgumentError(f"{name} gives no single array", expected="one array", got=type)
-        return jax.core.ShapedArray(type.shape, type.dtype, weak_type=type.weak)
+        result = type_of(jax.eval_shape(partial(meaning, **params), *structs))
+        if not isinstance(result, Tensor):
+            raise ArgumentError(f"{name} gives no single array", expected="one array", got=result)
+        return jax.core.ShapedArray(result.shape, result.dtype, weak_type=result.weak)
 
     def batched(arguments: Any, axes: Any, **params: Any) -> Any:
         return jax.vmap(_with_rule(meaning, row, params), in_axes=axes)(*arguments), 0
@@ -61,8 +64,8 @@ def define(name: str, meaning: Callable[..., Any], *pullbacks: Callable[..., Any
     batching.primitive_batchers[operation] = batched
     ad.primitive_jvps[operation] = forward
     register(operation)
-    ROWS[name] = row
-    return Primitive(name, tuple(sorted(params.items())))
+    define_row(operation, row)
+    return Primitive(name, tuple(sorted(params.items())), operation)
 
 
 def _with_rule(meaning: Callable[..., Any], row: tuple[Callable[..., Any], ...], params: dict[str, Any]) -> Any:
@@ -85,6 +88,7 @@ def _checked(name: str, i: int, pullback: Callable[..., Any]) -> Callable[..., A
     def checked(g: Any, y: Any, *arguments: Any, **params: Any) -> Any:
         cotangent = pullback(g, y, *arguments, **params)
         expected = type_of(arguments[i])
+        require_values(cotangent)
         if type_of(cotangent) != expected:
             raise ArgumentError(
                 f"pullback {i} of {name} gives no cotangent of its argument",
@@ -95,6 +99,19 @@ def _checked(name: str, i: int, pullback: Callable[..., Any]) -> Callable[..., A
         return cotangent
 
     return checked
+
+
+def _check_params(name: str, params: dict[str, Any]) -> None:
+    for parameter, value in params.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise ArgumentError(
+                f"the parameter {parameter} of {name} is part of the code, and has no hash",
+                expected="numbers, text, tuples of them, or functions",
+                got=f"{value!r} of type {type(value).__name__}",
+                hint="what varies is an argument of a primitive; a list that does not is a tuple",
+            ) from None
 
 
 def _check_arity(name: str, meaning: Callable[..., Any], pullbacks: tuple[Any, ...]) -> None:

@@ -6,6 +6,7 @@ backward (residuals and cotangents to cotangents), for each primitive, types and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,9 @@ from jax import lax
 from combinators.errors import NotDifferentiableError
 from combinators.primitives import bind
 from combinators.terms import Primitive
-from combinators.types import is_discrete, shape_struct, type_of
+from combinators.types import shape_struct, type_of
 from compile_ccc import compat
+from compile_ccc.programs import Program
 from compile_ccc.read import source_line
 from compile_ccc.recording import operation, written
 from tangents.rows_page import REFUSED
@@ -54,11 +56,13 @@ class Refused:
         )
 
 
-def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -> tuple[Any, Any]:
-    """The programs forward: arguments ↦ results, residuals; backward: residuals, cotangents ↦ those of the asked-for.
+def delegated(
+    term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]
+) -> tuple[Program, Callable[[tuple[int, ...]], Program | Refused]]:
+    """The program forward: arguments ↦ results, residuals; and backward(present), for the results whose cotangents
+    arrive: residuals, these cotangents ↦ those of the asked-for arguments.
 
-    Cotangents are those of the results that are not discrete.  Without a rule of JAX for the primitive, there are no
-    residuals, and backward is `Refused`.
+    Without a rule of JAX for the primitive, there are no residuals, and backward is `Refused`.
     """
     trees: list[Any] = []
 
@@ -74,20 +78,30 @@ def delegated(term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]) -
         trees[:] = [tree, [type_of(r) for r in y], [type_of(r) for r in residuals]]
         return [*y, *residuals]
 
-    def backward(*values: Any) -> Any:
-        residuals, cotangents = values[: len(trees[2])], iter(values[len(trees[2]) :])
-        g = [np.zeros(t.shape, jax.dtypes.float0) if is_discrete(t) else next(cotangents) for t in trees[1]]
-        found = trees[0].unflatten(residuals)(g)
-        return [_of_dtype(types[i].dtype, c) for i, c in zip(asked, found, strict=True)]
+    def backward(present: tuple[int, ...]) -> Program | Refused:
+        def pull(*values: Any) -> Any:
+            residuals, cotangents = values[: len(trees[2])], dict(zip(present, values[len(trees[2]) :], strict=True))
+            g = [cotangents[i] if i in cotangents else compat.zero(t) for i, t in enumerate(trees[1])]
+            found = trees[0].unflatten(residuals)(g)
+            return [_of_dtype(types[i].dtype, c) for i, c in zip(asked, found, strict=True)]
+
+        try:
+            return written(pull, *map(shape_struct, (*trees[2], *(trees[1][i] for i in present))))
+        except Exception as error:
+            return _refusal(error)
 
     try:
-        forward_program = written(forward, *types)
-        inputs = [*trees[2], *(t for t in trees[1] if not is_discrete(t))]
-        return forward_program, written(backward, *map(shape_struct, inputs))
+        return written(forward, *types), backward
     except Exception as error:
-        if not compat.says_no_rule(error):
-            raise
-        return operation(term, types), Refused(str(error).strip().splitlines()[0])
+        refusal = _refusal(error)
+        return operation(term, types), lambda _: refusal
+
+
+def _refusal(error: Exception) -> Refused:
+    """That JAX has no rule, if that is what the error says."""
+    if not compat.says_no_rule(error):
+        raise error
+    return Refused(str(error).strip().splitlines()[0])
 
 
 def _of_dtype(dtype: Any, g: Any) -> Any:

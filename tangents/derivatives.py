@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
+from combinators.edges import one_of
 from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
 from combinators.terms import Eval, Term
-from combinators.types import Tensor, is_discrete, pack, type_of
+from combinators.types import Tensor, is_discrete, no_types, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, is_function_value
 from compile_ccc.arrow import closure_of, positional
@@ -53,6 +54,7 @@ def value_and_grad(
     (Paper 003, figures 2, 3 and 5.)
     """
     space_named(functions)
+    _check_flags(has_aux=has_aux, allow_int=allow_int)
 
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
@@ -94,6 +96,8 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
     (Paper 003, figure 2: vjp.)
     """
+    _check_flags(has_aux=has_aux)
+    no_types(primals)
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
@@ -183,12 +187,18 @@ def is_one(argnums: Any) -> bool:
     return not isinstance(argnums, tuple | list)
 
 
+def _check_flags(**flags: Any) -> None:
+    for name, flag in flags.items():
+        one_of(name, flag, (False, True), "it is a truth value of Python")
+
+
 def asked_arguments(
     argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
 ) -> tuple[int, ...]:
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
+    no_types(arguments)
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if not all(isinstance(i, int) for i in numbers):
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in numbers):
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",
             expected="positions of arguments",

@@ -84,8 +84,14 @@ def _zeros(value: Any) -> Any:
     return jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), jnp.result_type(leaf)), value)
 
 
+def _plain(x: Any) -> np.ndarray:
+    """The array, of a random key that of its words."""
+    is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.extended)
+    return np.asarray(jax.random.key_data(x) if is_key else x)
+
+
 def _arrays(x: Any, y: Any, tolerance: float | None) -> str | None:
-    a, b = np.asarray(x), np.asarray(y)
+    a, b = map(_plain, (x, y))
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     if not jnp.issubdtype(a.dtype, np.inexact):

@@ -10,7 +10,7 @@ from combinators.context import extend
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.terms import Eval
-from combinators.types import pack
+from combinators.types import no_types, pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.operators import on_leaves
@@ -25,8 +25,8 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
     Each tangent has the structure, shapes and dtypes of its primal; that of a function is a `Closure` over the tangents
-    of what it captured, and that of an integer is 0, None or `float0`, whichever is at hand.  The derivative has the
-    structure, shapes and dtypes of the value, with zeros of their own dtype at discrete leaves.
+    of what it captured, and that of an integer is zero: 0, None or `float0`, whichever is at hand.  The derivative has
+    the structure, shapes and dtypes of the value, with zeros of their own dtype at discrete leaves.
 
     Raises `ArgumentError` for tangents that do not fit, `NotDifferentiableError` for a primitive without a derivative.
     (Paper 002, figures 3 and 4.)
@@ -70,5 +70,6 @@ def _check(name: str, primals: Any, tangents: Any) -> None:
             got=f"{primals!r} and {tangents!r}",
             hint="a single argument needs a comma: (x,)",
         )
+    no_types(primals)
     for f in filter(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)):
         code_of(f)  # along what, is not known

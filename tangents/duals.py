@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax import dtypes
 
 from combinators.errors import ArgumentError
-from combinators.types import Tensor, is_discrete, type_of
+from combinators.types import is_discrete, type_of
 from tangents.leaves import zero_leaf
-from tangents.public import component, described, misfit
+from tangents.public import component, converted, described, is_tag, misfit, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
 
@@ -72,7 +70,7 @@ def activated(x: Any, t: Any) -> Any:
 
 
 def tangents_from_public(t: Any, x: Any) -> Tangents:
-    """The tangents that a user gives for the value x, by leaves; those of discrete leaves count nothing.
+    """The tangents that a user gives for the value x, by leaves; those of discrete leaves are zero, and left out.
 
     Raises `ArgumentError` if t has not the structure of x, or a leaf of another shape or dtype.
     """
@@ -87,23 +85,15 @@ def tangents_from_public(t: Any, x: Any) -> Tangents:
             got=described(part),
             hint="jvp(f, (x, y), (dx, dy)): tangents have the structure, shapes and dtypes of the arguments",
         ) from None
-    numbered = enumerate(zip(leaves, given, strict=True))
-    real = ((i, path, x, t) for i, ((path, x), t) in numbered if not is_discrete(type_of(x)))
-    return {i: _checked(t, x, f"{component(path)}the tangent") for i, path, x, t in real}
+    tangents: Tangents = {}
+    for i, ((path, x), t) in enumerate(zip(leaves, given, strict=True)):
+        name, type = f"{component(path)}the tangent", type_of(x)
+        if not is_discrete(type):
+            tangents[i] = converted(t, type, name)
+        elif not is_tag(path):
+            require_zero(t, type, name)
+    return tangents
 
 
 def _tangent(leaf: Any) -> Any:
     return leaf.tangent if isinstance(leaf, Dual) else zero_leaf(leaf)
-
-
-def _checked(t: Any, x: Any, name: str) -> Any:
-    expected = type_of(x)
-    got = None if getattr(t, "dtype", None) == dtypes.float0 else type_of(t)
-    if got == expected or (isinstance(got, Tensor) and got.weak and got.shape == expected.shape):
-        return jnp.asarray(t, expected.dtype)
-    raise ArgumentError(
-        f"{name} has not the type of its primal",
-        expected=expected,
-        got=str(got or "float0"),
-        hint="tangents have the shape and dtype of their primals; those of integers may be anything, such as 0",
-    )

@@ -18,6 +18,7 @@ from combinators.sums import injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -32,15 +33,17 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
 )
 from combinators.types import type_of
 from combinators.values import Closure
 from tangents.duals import primal
-from tangents.forward_loops import call, choice, loop, mapping
+from tangents.forward_loops import call, checkpoint, choice, loop, mapping
 from tangents.forward_primitives import primitive
 from tangents.functions import code_of
+from tangents.solve import pushed as solve
 
 
 def forward(term: Term, x: Any) -> Any:
@@ -72,6 +75,8 @@ def forward(term: Term, x: Any) -> Any:
             return primitive(term, x)
         case Call():
             return call(forward, term, x)
+        case Checkpoint():
+            return checkpoint(forward, term, x)
         case Operator():
             f, ctx, form = opened(term, x, type_of(primal(x)))
             return form.unflatten(forward(f, ctx))
@@ -85,6 +90,8 @@ def forward(term: Term, x: Any) -> Any:
             return loop(apply, term, *x)
         case Map():
             return mapping(apply, *x)
+        case Solve():
+            return solve(apply, term, *x)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

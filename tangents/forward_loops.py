@@ -11,17 +11,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
-import jax.numpy as jnp
 
-from combinators.control import switch
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
-from combinators.sums import branch_domain, chosen
-from combinators.terms import Call, Case, Fold, Scan, Term
+from combinators.sums import among, branch_domain, chosen
+from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term
 from combinators.types import type_of
 from compile_ccc import compat
+from compile_ccc.conds import switch
 from compile_ccc.programs import Program
-from compile_ccc.recording import aval_of, hoisted, record, row_types
+from compile_ccc.recording import aval_of, hoisted, inlined, record, row_types
+from compile_ccc.remat import remat
 from compile_ccc.scans import scan
 from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
@@ -50,6 +50,12 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
     return dual(*programs[key](*leaves))
 
 
+def checkpoint(forward: Forward, term: Checkpoint, x: Any) -> Any:
+    """D[checkpoint(f)] = checkpoint(D[f])"""
+    run = lambda *given: pair(forward(term.body, dual(*given)))
+    return dual(*remat(run, *pair(x), policy=term.policy, prevent_cse=term.prevent_cse))
+
+
 def choice(forward: Forward, term: Case, x: Any) -> Any:
     """D[case(f0, ..., fn-1)] (ctx, inject i a) = D[fi] (ctx, a)"""
     rest, s = chosen(x, len(term.branches), term)
@@ -57,13 +63,12 @@ def choice(forward: Forward, term: Case, x: Any) -> Any:
     if isinstance(s.tag, int):
         return forward(term.branches[s.tag], domain(s.tag))
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
-    which = jnp.searchsorted(jnp.asarray(possible, jnp.int32), s.tag)
     programs = [record(lambda i=i: pair(forward(term.branches[i], domain(i)))) for i in possible]
     found = [program.form.unflatten([v.aval for v in program.outputs]) for program in programs]
     type = join([type_of(y) for y, _ in found], term)
     active = {i for y in found for i in tangents(widen(dual(*y), type, TYPES))}
-    run = lambda program: widened(widen(dual(*program()), type, DUALS), active)
-    return dual(*switch(which, [lambda program=program: run(program) for program in programs]))
+    run = lambda program: widened(widen(dual(*inlined(program)), type, DUALS), active)
+    return dual(*switch(among(s, possible, s.tag), [lambda program=program: run(program) for program in programs]))
 
 
 def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:

@@ -26,7 +26,7 @@ from compile_ccc.programs import Program
 from compile_ccc.read import source_line
 from compile_ccc.recording import aval_of, operation, record, run, written
 from tangents.duals import Dual, dual
-from tangents.rows import ROWS, Row, Rule, push_of, row_for
+from tangents.rows import Row, Rule, push_of, row_at, row_of
 from tangents.sparse import ZERO
 from tangents.transposes import transposed
 
@@ -55,7 +55,7 @@ def primitive(term: Primitive, x: Any) -> Any:
     arguments = [a.primal if isinstance(a, Dual) else a for a in marked]
     active = tuple([i for i, a in enumerate(marked) if isinstance(a, Dual)])
     types = tuple(map(aval_of, arguments))
-    rule = _pushforward(term, ROWS.get(term.name), active, types, compat.flags())
+    rule = _pushforward(term, row_of(term), active, types, compat.flags())
     values = run(rule.program, [*arguments, *(marked[i].tangent for i in rule.of)])
     count = rule.form.num_leaves
     return dual(rule.form.unflatten(values[:count]), dict(zip(rule.to, values[count:], strict=True)))
@@ -65,12 +65,16 @@ def primitive(term: Primitive, x: Any) -> Any:
 def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
     plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
+    row = row_at(row, types, dict(term.params))
     if not active or not real or row == ():
         return Pushforward(plain, plain.form)
-    row = row_for(term.name, types, dict(term.params))
     given = (*types, *(types[i] for i in active))
     if row is None:
-        return Pushforward(_delegated(term, active, real, len(types), given), plain.form, active, real)
+        program = _delegated(term, active, real, len(types), given)
+        count = plain.form.num_leaves
+        places = [count + n for n in range(len(real)) if count + n in program.nonzero]
+        to = tuple(real[n - count] for n in places)
+        return Pushforward(program.only([*range(count), *places]), plain.form, active, to)
     numbers: list[int] = []
 
     def both(*values: Any) -> list[Any]:

@@ -14,7 +14,8 @@ import numpy as np
 from jax import lax
 
 from combinators.context import extend
-from combinators.errors import ArgumentError, NotDifferentiableError
+from combinators.edges import one_of
+from combinators.errors import NotDifferentiableError
 from combinators.infer import infer
 from combinators.terms import Eval
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
@@ -49,13 +50,7 @@ def jacobian(f: Any, argnums: int | Sequence[int] = 0, mode: str | None = None) 
     None: whichever has fewer.  Raises `NotDifferentiableError` for complex numbers and discrete arguments, and what
     `jvp` and `vjp` raise.
     """
-    if mode is not None and mode not in MODES:
-        raise ArgumentError(
-            "there is no such mode",
-            expected='"forward", "reverse", or None for the one that takes fewer passes',
-            got=repr(mode),
-            hint="jacobian(f, argnums, mode)",
-        )
+    one_of("mode", mode, (*MODES, None), "None is the one that takes fewer passes")
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         g, arguments = positional(f, arguments, keywords)

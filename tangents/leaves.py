@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core.primitives import convert_element_type_p
 
+from combinators.infer import infer, is_function
+from combinators.terms import Eval
 from combinators.types import LEAF, children, is_discrete, type_of
 from combinators.values import Closure
-from tangents.calls import Calls
+from tangents.calls import ABSENT, Absent, Block, Calls
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse
 
 
@@ -47,8 +50,31 @@ def dense(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
     Discrete leaves get zeros of their own dtype, functions of the list tangent get `Calls`.
     """
     leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
-    filled = [zero_leaf(leaf) if c is ZERO else c for c, leaf in zip(gather(g, x, is_leaf), leaves, strict=True)]
-    return form.unflatten(filled)
+    return form.unflatten([_dense(c, leaf) for c, leaf in zip(gather(g, x, is_leaf), leaves, strict=True)])
+
+
+def partly(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
+    """The cotangent as a pytree like the primal x, in which `ABSENT` stands for a leaf that is zero: see `fitted`."""
+    form = jax.tree.structure(x, is_leaf=is_leaf)
+    return form.unflatten([ABSENT if c is ZERO else c for c in gather(g, x, is_leaf)])
+
+
+def _dense(c: Cotangent, leaf: Any) -> Any:
+    if isinstance(c, Calls):
+        return Calls(*(_complete(block, leaf.value if isinstance(leaf, Held) else leaf) for block in c.blocks))
+    return zero_leaf(leaf) if c is ZERO else c
+
+
+def _complete(block: Block, f: Any) -> Block:
+    """Calls of the function f, with the zeros in the cotangents of its results written out."""
+    cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))
+    if all(not isinstance(c, Absent) for c in cotangents):
+        return block
+    row = jax.tree.map(lambda a: type_of(jax.ShapeDtypeStruct(jnp.shape(a)[block.axes :], a.dtype)), block.argument)
+    results = form.flatten_up_to(infer(Eval(), (type_of(f), row)))
+    zero = lambda t: Calls() if is_function(t) else jnp.zeros((*block.sizes, *t.shape), t.dtype)
+    filled = [zero(t) if isinstance(c, Absent) else c for c, t in zip(cotangents, results, strict=True)]
+    return replace(block, cotangent=form.unflatten(filled))
 
 
 def alike(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
@@ -72,13 +98,18 @@ def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
 
 
 def fitted(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
-    """The cotangent of the primal x from a pytree of its structure, in which sums may have more alternatives."""
+    """The cotangent of the primal x from a pytree of its structure, in which sums may have more alternatives.
+
+    What is `ABSENT` is zero, as `partly` has it.
+    """
     leaves = jax.tree.leaves(x, is_leaf=is_leaf)
     found = zip(gather(_keyed(g), x, is_leaf), leaves, strict=True)
     return scatter((ZERO if isinstance(leaf, Held) else c for c, leaf in found), x, is_leaf)
 
 
 def _keyed(g: Any) -> Cotangent:
+    if isinstance(g, Absent):
+        return ZERO
     pairs, form = children(g)
     if form == LEAF or isinstance(g, Calls):
         return g
@@ -99,6 +130,12 @@ def zero_leaf(leaf: Any) -> Any:
 def present(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
     """The cotangents of leaves that are not zero, by the leaves' numbers."""
     return {i: c for i, c in enumerate(gather(g, x, is_leaf)) if c is not ZERO}
+
+
+def arriving(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
+    """The cotangents of active leaves of x that are not zero, by the leaves' numbers: what its pullback is given."""
+    held = [isinstance(leaf, Held) for leaf in jax.tree.leaves(x, is_leaf=is_leaf)]
+    return {i: c for i, c in present(g, x, is_leaf).items() if not held[i]}
 
 
 def placed(found: dict[int, Cotangent], x: Any, is_leaf: IsLeaf) -> Cotangent:

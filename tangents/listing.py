@@ -15,12 +15,12 @@ from typing import Any
 import jax
 
 from combinators.context import extend
-from combinators.terms import Curry, Eval, Fold, Map, Scan, Term, parts
+from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
 from tangents.calls import Block, Calls
 from tangents.functions import code_of
-from tangents.leaves import dense, fitted, gather, placed, zero_leaf
+from tangents.leaves import fitted, gather, partly, placed, zero_leaf
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
@@ -53,7 +53,7 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
     y = activate(y, is_function)
 
     def pullback(g: Cotangent) -> Cotangent:
-        call = Block(release(x), dense(g, y, is_function))
+        call = Block(release(x), partly(g, y, is_function))
         return pair(Calls(call), split(pb(g), closure.environment)[1])
 
     return y, pullback
@@ -104,7 +104,7 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
 @lru_cache(maxsize=65536)
 def calls_nothing(f: Term) -> bool:
     """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
-    return not isinstance(f, Eval | Fold | Scan | Map) and all(map(calls_nothing, parts(f)))
+    return not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

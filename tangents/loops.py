@@ -9,6 +9,7 @@ block of calls with a leading axis.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -22,8 +23,8 @@ from compile_ccc import compat
 from compile_ccc.recording import aval_of, record, recorded, row_types
 from compile_ccc.scans import scan
 from tangents.calls import Calls
-from tangents.leaves import filled, placed, present, structs
-from tangents.residuals import Residuals, Step
+from tangents.leaves import arriving, filled, placed, present, structs
+from tangents.residuals import Pulled, Residuals, Step
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
@@ -78,7 +79,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
             g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
             g_s, g_x = parts(g_arguments)
-            return present(g_f, f, leaf), filled(g_s, after, leaf), present(g_x, xs, leaf)
+            return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
 
         examples = (structs(after, leaf), structs(out, leaf))
         residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
@@ -87,7 +88,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
 
     while True:  # a leaf of the state stays held only if no iteration makes it active
         _check_state(remark(release(state), held, leaf), leaf)
-        program = record(forward, release(state), row_types(release(xs)))
+        program = record(forward, release(state), row_types(release(xs)), stays=True)
         if made[0] == held:
             break
         held = made[0]
@@ -106,17 +107,22 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
-        g_state, g_outputs = parts(g) if scans else (g, ZERO)
+        g_last, g_outputs = parts(g) if scans else (g, ZERO)
+        of_last, of_rows = arriving(g_last, last, leaf), arriving(g_outputs, outputs, leaf)
+        if not (of_last or of_rows):
+            return ZERO
+        moving, pulled = _moving(residuals, of_last, of_rows)
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total), (kept, x, g_out) = carry, row
-            g_f, g_s, g_x = residuals.pull(run.all_kept(kept), jax.tree.leaves(x), g_s, g_out)
+            g_f, before, g_x = pulled(run.all_kept(kept), jax.tree.leaves(x), g_s, g_out)
             calls = {i: c for i, c in g_f.items() if i not in total}
+            g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
             return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
 
-        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in residuals.result[0].items() if not isinstance(c, Calls)}
-        start = (filled(g_state, last, leaf), zeros)
-        rows = (kept, release(xs), filled(g_outputs, outputs, leaf))
+        zeros = {i: _zeros(c) for i, c in pulled.result[0].items() if not isinstance(c, Calls)}
+        start = ({i: g for i, g in filled(g_last, last, leaf).items() if i in moving}, zeros)
+        rows = (kept, release(xs), of_rows)
         (g_s, total), (calls, g_x) = scan(backward, start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
@@ -142,21 +148,39 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
-    program = record(forward, row_types(release(xs)))
+    program = record(forward, row_types(release(xs)), stays=True)
     residuals, y_marks = made
     run = Step(program, len(residuals.kept))
     ys, kept = jax.vmap(run)(release(xs))
     ys = remark(ys, y_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
-        def backward(kept: Any, x: Any, g_y: Found) -> Any:
-            return residuals.pull(run.all_kept(kept), jax.tree.leaves(x), g_y)
+        of_rows = arriving(g, ys, leaf)
+        pulled = residuals.at(of_rows)
 
-        g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), filled(g, ys, leaf))
+        def backward(kept: Any, x: Any, g_y: Found) -> Any:
+            return pulled(run.all_kept(kept), jax.tree.leaves(x), g_y)
+
+        g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), of_rows)
         summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
         return pair(placed({**_stacked(g_f), **summed}, f, leaf), placed(_stacked(g_x), xs, leaf))
 
     return ys, pullback if is_active(ys, leaf) else nothing
+
+
+def _moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[set[int], Pulled]:
+    """The leaves of the state whose cotangents arrive in some step, and the pullback of a step for these."""
+    moving = set(of_last)
+    while True:
+        _, found, _ = residuals.reached(moving, of_rows)
+        if not (more := {i for i, flags in found.items() if any(jax.tree.leaves(flags))} - moving):
+            break
+        moving |= more
+    while True:  # a rule of the user's may give what depends on none of them
+        pulled = residuals.at(moving, of_rows)
+        if not (more := pulled.result[1].keys() - moving):
+            return moving, pulled
+        moving |= more
 
 
 _held: dict[Any, tuple[bool, ...]] = {}  # which leaves of a loop's state are held, or loops in loops would unfold
@@ -181,6 +205,10 @@ def _check_state(state: Any, leaf: IsLeaf) -> None:
 
 def _stacked(found: Found) -> Found:
     return {i: c.stacked() if isinstance(c, Calls) else c for i, c in found.items()}
+
+
+def _zeros(like: Any) -> Any:
+    return jnp.zeros(like.shape, like.dtype)
 
 
 def _triple(*components: Cotangent) -> Cotangent:

@@ -54,7 +54,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     y = remark(y, rule.held, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
-        return placed(rule.residuals.pull(kept, leaves, filled(g, y, leaf)), x, leaf)
+        return placed(rule.residuals.all(kept, leaves, filled(g, y, leaf)), x, leaf)
 
     return y, pullback
 

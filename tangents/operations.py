@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from compile_ccc.compat import inlined, scan_arity
+from compile_ccc.compat import scan_arity
+from compile_ccc.reducers import inlined
 
 type Needs = list[bool]  # for each input or output of a program, whether anything needs it
 type Rule = Callable[[Any, list[Counter[str]]], Counter[str]]  # an equation, and what its bodies amount to, if any

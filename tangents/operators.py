@@ -15,11 +15,13 @@ import jax
 
 from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
+from combinators.host import with_own_exceptions
 from combinators.operators import opened
 from combinators.records import as_records, from_records
 from combinators.terms import Operator
 from combinators.types import type_of
 from compile_ccc.carriers import active, in_lambda
+from compile_ccc.complaints import complaints
 from compile_ccc.operators import Instance
 from compile_ccc.recording import compiled
 from compile_ccc.tracing import deferred
@@ -40,8 +42,8 @@ def differential(f: Callable[..., Any]) -> Any:
         if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
-            with active(closed=True) if in_lambda() else nullcontext():
-                return from_records(direct(static, *arguments))
+            with complaints(), active(closed=True) if in_lambda() else nullcontext():
+                return from_records(with_own_exceptions(direct, static, *arguments))
         except jax.errors.UnexpectedTracerError as error:
             raise UnsupportedError(
                 "a rule of a derivative captured a value of a program that was being traced",

@@ -1,45 +1,46 @@
 """Representation of primitives: a row of the table if there is one, else JAX's rule for that one primitive.
 
-What a primitive and its pullback do is written down once for each primitive, types of arguments and set of asked-for
-arguments, as two programs, which are copied from then on.
+What a primitive does is written down once for each primitive, types of arguments and set of asked-for arguments, and
+what its pullback does for each set of results whose cotangents arrive; these programs are copied from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
 import jax
 import jax.core
-import jax.numpy as jnp
 
 from combinators.primitives import operands
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, type_of
 from compile_ccc import compat
+from compile_ccc.programs import Program
 from compile_ccc.recording import aval_of, operation, record, run
 from tangents.delegate import Refused, delegated
-from tangents.rows import ROWS, Row, pull_of, row_for
+from tangents.rows import Row, pull_of, row_at, row_of
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """The two programs of a primitive.
+    """The programs of a primitive.
 
-    `forward`: arguments ↦ results, residuals.  `backward`: residuals, cotangents of results ↦ cotangents of arguments.
-    The residuals of a row are the arguments and the results, of which its pullback uses what it needs.  `form` is that
-    of the result, and `held` says which results are discrete.  Where there is no derivative, `backward` is `Refused`.
+    `forward`: arguments ↦ results, residuals.  `backward(present)`, for the results whose cotangents arrive: residuals,
+    these cotangents ↦ those of the asked-for arguments; where there is no derivative, `Refused`.  The residuals of a
+    row are the arguments and the results, of which its pullback uses what it needs.  `form` is that of the result, and
+    `held` says which results are discrete.
     """
 
-    forward: Any
-    backward: Any
+    forward: Program
     form: Any
     held: tuple[bool, ...]
+    backward: Callable[[tuple[int, ...]], Program | Refused] | None = None
     from_row: bool = True
 
 
@@ -49,29 +50,26 @@ def primitive(term: Primitive, x: Any) -> Represented:
     arguments = [a.value if isinstance(a, Held) else a for a in marked]
     asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
     types = tuple(map(aval_of, arguments))
-    rule = _programs(term, ROWS.get(term.name), asked, types, compat.flags())
+    rule = _programs(term, row_of(term), asked, types, compat.flags())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
     y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
-    if all(rule.held):
+    if rule.backward is None:
         return y, nothing
     residuals = [*arguments, *results] if rule.from_row else values[len(results) :]
+    of = rule.backward
 
     def pullback(g: Cotangent) -> Cotangent:
-        if isinstance(rule.backward, Refused):
-            raise rule.backward.error(term)
-        cotangents = run(rule.backward, [*residuals, *_parts(g, results, rule.held)])
-        return Sparse(zip(asked, cotangents, strict=True)) if isinstance(x, tuple) else cotangents[0]
+        arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
+        backward = of(tuple(arrived))
+        if isinstance(backward, Refused):
+            raise backward.error(term)
+        cotangents = run(backward, [*residuals, *arrived.values()])
+        if not isinstance(x, tuple):
+            return cotangents[0] if backward.nonzero else ZERO
+        return Sparse((asked[i], cotangents[i]) for i in backward.nonzero) or ZERO
 
     return y, pullback
-
-
-def _parts(g: Cotangent, results: list[Any], held: tuple[bool, ...]) -> list[Any]:
-    """The cotangents of the results that have some, zeros written out."""
-    if not isinstance(g, Sparse):
-        return [g]
-    found = [(g.part(i), y) for i, (y, discrete) in enumerate(zip(results, held, strict=True)) if not discrete]
-    return [jnp.zeros(y.shape, y.dtype) if part is ZERO else part for part, y in found]
 
 
 @lru_cache(maxsize=65536)
@@ -79,20 +77,23 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
     forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
     held = tuple(is_discrete(type_of(t)) for t in results)
+    row = row_at(row, types, dict(term.params))
     if not asked or row == () or all(held):
-        return Programs(forward, None, forward.form, (True,) * len(held))
-    row = row_for(term.name, types, dict(term.params))
+        return Programs(forward, forward.form, (True,) * len(held))
     if row is None:
-        return Programs(*delegated(term, types, asked), forward.form, held, from_row=False)
-    active = [i for i, h in enumerate(held) if not h]
-    cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in active]
+        forward, backward = delegated(term, types, asked)
+        return Programs(forward, operation(term, types).form, held, cache(backward), from_row=False)
 
-    def backward(*values: Any) -> list[Any]:
-        arguments, y, given = _groups(values, len(types), len(held))
-        g = Sparse(zip(active, given, strict=True)) if forward.form != LEAF else given[0]
-        return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
+    def of_row(present: tuple[int, ...]) -> Program:
+        def backward(*values: Any) -> list[Any]:
+            arguments, y, given = _groups(values, len(types), len(held))
+            g = Sparse(zip(present, given, strict=True)) if forward.form != LEAF else given[0]
+            return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
 
-    return Programs(forward, record(backward, *types, *results, *cotangents), forward.form, held)
+        cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in present]
+        return record(backward, *types, *results, *cotangents)
+
+    return Programs(forward, forward.form, held, cache(of_row))
 
 
 def _groups(values: Sequence[Any], *sizes: int) -> Iterator[list[Any]]:

@@ -8,12 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
+from jax import dtypes
 
+from combinators.calls import stands_for
+from combinators.edges import one_of
 from combinators.errors import ArgumentError, DiffcurryError
 from combinators.records import as_records
+from combinators.sums import TAG
 from combinators.terms import Term
-from combinators.types import Tensor, is_discrete, type_of
+from combinators.types import Tensor, is_discrete, require_values, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
 from tangents.functions import code_of, is_unknown
@@ -27,23 +33,26 @@ def zero(x: Any, functions: str = "environment") -> Any:
     Of a function it is the closure over zeros (functions="environment") or the empty list of calls (functions="list").
     Of a term, which has captured nothing, it is ().  (Paper 003, figure 6; paper 004, section 4.)
     """
+    one_of("functions", functions, ("environment", "list"), "the tangent space for functions")
     listed = functions == "list"
     leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or (listed and isinstance(v, Closure)))
     _require_known(leaves)
+    require_values([leaf for leaf in leaves if not isinstance(leaf, Term)])
     return form.unflatten([() if isinstance(leaf, Term) else zero_leaf(leaf) for leaf in leaves])
 
 
 def add(g: Any, h: Any) -> Any:
     """g + h : T[x], for two cotangents of one value: leaf by leaf, lists of calls by concatenation.
 
-    Raises `ArgumentError` if the structures differ.  (Paper 003, figure 6.)
+    Raises `ArgumentError` if they differ in structure, or a leaf in its shape or dtype.  (Paper 003, figure 6.)
     """
-    leaves, form = jax.tree.flatten(g, is_leaf=lambda v: is_unknown(v) or _is_calls(v))
-    _require_known(leaves)
-    others, other = jax.tree.flatten(h, is_leaf=lambda v: is_unknown(v) or _is_calls(v))
+    is_leaf = lambda v: is_unknown(v) or _is_calls(v)
+    leaves, form = jax.tree_util.tree_flatten_with_path(g, is_leaf=is_leaf)
+    others, other = jax.tree.flatten(h, is_leaf=is_leaf)
+    _require_known([*(leaf for _, leaf in leaves), *others])
     if form != other:
-        raise ArgumentError("these cotangents are not of one value", expected=form, got=other)
-    return form.unflatten([a if _is_zero_of_unit(a) else a + b for a, b in zip(leaves, others, strict=True)])
+        raise _not_of_one_value(form, other)
+    return form.unflatten([_sum(path, a, b) for (path, a), b in zip(leaves, others, strict=True)])
 
 
 def _require_known(leaves: list[Any]) -> None:
@@ -51,29 +60,91 @@ def _require_known(leaves: list[Any]) -> None:
         code_of(f)  # raises: of what it captured, which would be zero or added, nothing is known
 
 
+def _not_of_one_value(left: Any, right: Any) -> ArgumentError:
+    return ArgumentError(
+        "these are not of one value",
+        expected=left,
+        got=right,
+        hint="cotangents and tangents have the structure, shapes and dtypes of their value: no part stands for several",
+    )
+
+
+def _sum(path: tuple[Any, ...], a: Any, b: Any) -> Any:
+    if _is_calls(a) and _is_calls(b):
+        return a + b
+    if not _are_of_unit(a, b):
+        return a + b
+    for leaf in () if is_tag(path) else (a, b):
+        require_zero(leaf, type_of(a), f"{component(path)}a cotangent")
+    return a
+
+
+def _are_of_unit(a: Any, b: Any) -> bool:
+    """Whether two leaves are of the tangent space of what is discrete; raises if they are not of one space."""
+    if _is_calls(a) or _is_calls(b):
+        raise _not_of_one_value(described(a), described(b))
+    require_values((a, b))
+    left, right = type_of(a), type_of(b)
+    if not (isinstance(left, Tensor) and isinstance(right, Tensor)):
+        raise _not_of_one_value(left, right)
+    if is_discrete(left) and is_discrete(right):
+        return True
+    if not (stands_for(left, right) or stands_for(right, left)):
+        raise _not_of_one_value(left, right)
+    return False
+
+
 def inner(g: Any, t: Any) -> Any:
     """⟨g, t⟩, a scalar: a cotangent applied to a tangent of the same value, which is linear in both.
 
     Tangents have the structure of cotangents; only the tangent of a function with list cotangent is a function value δ,
     and ⟨[(x1, g1), ...], δ⟩ = ⟨g1, δ(x1)⟩ + ....  Discrete leaves count nothing.
+
+    Raises `ArgumentError` if they differ in structure, or a leaf in its shape or dtype.
     """
     leaves, form = jax.tree.flatten(g, is_leaf=_is_calls)
-    terms = [_inner_leaf(a, b) for a, b in zip(leaves, form.flatten_up_to(t), strict=True)]
-    return sum(terms, start=jnp.zeros(()))
+    try:
+        others = form.flatten_up_to(t)
+    except (TypeError, ValueError):
+        raise _not_of_one_value(form, jax.tree.structure(t)) from None
+    with jax.numpy_dtype_promotion("standard"):  # leaves may be of several dtypes
+        return sum((_inner_leaf(a, b) for a, b in zip(leaves, others, strict=True)), start=jnp.zeros(()))
 
 
 def _inner_leaf(g: Any, t: Any) -> Any:
-    if isinstance(g, Calls):
+    if isinstance(g, Calls) and callable(t):
         return sum((inner(cotangent, t(argument)) for argument, cotangent in g), start=jnp.zeros(()))
-    return jnp.zeros(()) if is_discrete(type_of(g)) else jnp.sum(jnp.asarray(g) * t)
+    return jnp.zeros(()) if _are_of_unit(g, t) else jnp.sum(jnp.asarray(g) * t)
 
 
 def _is_calls(value: Any) -> bool:
     return isinstance(value, Calls)
 
 
-def _is_zero_of_unit(g: Any) -> bool:
-    return not _is_calls(g) and is_discrete(type_of(g))
+def require_zero(t: Any, type: Tensor, name: str) -> None:
+    """Raises `ArgumentError` for what is no zero tangent, or cotangent, of a discrete leaf of this type.
+
+    Zeros are None, `float0`, and zeros of any dtype.  Of traced values only the dtype is known: a discrete one.
+    """
+    if t is None or (isinstance(t, tuple) and not t):
+        return
+    require_values(t)
+    got = type_of(t)
+    if not (isinstance(got, Tensor) and got.shape in ((), type.shape) and _is_zero(t, got.dtype)):
+        raise ArgumentError(
+            f"{name} of what is discrete is not zero",
+            expected=f"None, float0, or zeros: {type} has no other tangents",
+            got=f"{t!r}",
+            hint="integers, truth values and keys do not vary: pass a float, such as 2.0 for 2, to move along it",
+        )
+
+
+def _is_zero(t: Any, dtype: Any) -> bool:
+    if dtype == dtypes.float0:
+        return True
+    if isinstance(t, jax.core.Tracer):
+        return not jnp.issubdtype(dtype, np.inexact)
+    return not jnp.issubdtype(dtype, dtypes.extended) and not np.any(np.asarray(t))
 
 
 def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> Cotangent:
@@ -92,7 +163,7 @@ def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> C
             got=described(part),
             hint="a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several",
         ) from None
-    checked = [_leaf(c, x, component(path) + name) for c, (path, x) in zip(cotangents, primals, strict=True)]
+    checked = [_leaf(c, x, path, name) for c, (path, x) in zip(cotangents, primals, strict=True)]
     return symbolic(form.unflatten(checked), y, is_leaf)
 
 
@@ -111,6 +182,11 @@ def misfit(x: Any, given: Any, is_leaf: IsLeaf, path: tuple[Any, ...] = ()) -> t
     return path, x, given
 
 
+def is_tag(path: tuple[Any, ...]) -> bool:
+    """Whether the tag of a sum stands here, which of a tangent of a sum says that of which alternative it is."""
+    return bool(path) and path[-1] is TAG
+
+
 def component(path: tuple[Any, ...]) -> str:
     """The words in front of the name of a value which say that a component of it is meant; none for all of it."""
     return f"the component {jax.tree_util.keystr(path, simple=True, separator='.')} of " if path else ""
@@ -124,9 +200,12 @@ def described(value: Any) -> str:
         return repr(value)
 
 
-def _leaf(cotangent: Any, primal: Any, name: str) -> Any:
+def _leaf(cotangent: Any, primal: Any, path: tuple[Any, ...], name: str) -> Any:
+    name = component(path) + name
     match primal:
-        case Held():
+        case Held(value):
+            if isinstance(type := type_of(value), Tensor) and is_discrete(type) and not is_tag(path):
+                require_zero(cotangent, type, name)
             return cotangent
         case Closure():
             if isinstance(cotangent, Calls):
@@ -138,12 +217,18 @@ def _leaf(cotangent: Any, primal: Any, name: str) -> Any:
                 hint="Calls(Block(x, g)) is one call at x with the cotangent g, Calls() is zero",
             )
         case _:
-            expected, got = type_of(primal), type_of(cotangent)
-            if got == expected or (isinstance(got, Tensor) and got.weak and got.shape == expected.shape):
-                return jnp.asarray(cotangent, expected.dtype)
-            raise ArgumentError(
-                f"{name} has not the type of its primal",
-                expected=expected,
-                got=str(got),
-                hint="cotangents have the shape and dtype of their primals",
-            )
+            return converted(cotangent, type_of(primal), name)
+
+
+def converted(t: Any, expected: Tensor, name: str) -> Any:
+    """A tangent or cotangent, that errors call by the name, as an array of this type, which numbers become."""
+    require_values(t)
+    got = type_of(t)
+    if stands_for(got, expected):
+        return jnp.asarray(t, expected.dtype)
+    raise ArgumentError(
+        f"{name} has not the type of its primal",
+        expected=expected,
+        got=str(got),
+        hint="it has the shape and dtype of its primal, in which complex numbers are no real ones",
+    )

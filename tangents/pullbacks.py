@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from combinators.errors import ArityError, UnsupportedError
+from combinators.edges import no_keywords
+from combinators.errors import ArgumentError, ArityError, UnsupportedError
 from combinators.records import from_records
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
@@ -42,9 +43,17 @@ class Pullback:
     """A pullback as a value: `linear`, a closure over its residuals.  Calling it gives a tuple of cotangents."""
 
     def __init__(self, linear: Closure | FunctionValue, shape: Shape):
+        if not isinstance(shape, Shape):
+            raise ArgumentError(
+                "pullbacks are not made by hand",
+                expected="what vjp(f, x) gives",
+                got=repr(shape),
+                hint="custom(f, pullback) is f with a derivative of your own",
+            )
         self.linear, self._shape = linear, shape
 
-    def __call__(self, *cotangents: Any) -> tuple[Any, ...]:
+    def __call__(self, *cotangents: Any, **keywords: Any) -> tuple[Any, ...]:
+        no_keywords(self, keywords)
         if len(cotangents) != 1:
             raise ArityError(
                 "a pullback takes one cotangent",

@@ -10,15 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
+from combinators.errors import ArgumentError
 from combinators.evaluate import evaluate
 from combinators.infer import accepts, infer
 from combinators.terms import Term
-from combinators.types import Type, type_of
+from combinators.types import Type, is_discrete, type_of
+from tangents.calls import Calls
 from tangents.differences import difference, settled, unsettled
 from tangents.duals import activated, primal
 from tangents.duals import dense as dense_tangent
 from tangents.forward import forward
-from tangents.leaves import dense
+from tangents.leaves import dense, zero_leaf
 from tangents.public import from_public
 from tangents.represent import SPACES, rep
 from tangents.space import Space
@@ -57,15 +61,31 @@ TYPES = Reading("types", lambda t: t, lambda term, x: infer(term, type_of(x)), _
 MEANING = Reading("meaning", lambda t: t, evaluate, _compare_values)
 
 
+def _cotangent(drawn: Any) -> Any:
+    """A value that was drawn as a cotangent: what is discrete has only the zero."""
+    is_calls = lambda v: isinstance(v, Calls)
+    return jax.tree.map(
+        lambda v: v if is_calls(v) or not is_discrete(type_of(v)) else zero_leaf(v), drawn, is_leaf=is_calls
+    )
+
+
 def representation(space: Space) -> Reading:
     """The reading of a term as its representation function in a tangent space for functions: x ↦ (y, pullback)."""
+
+    if not isinstance(space, Space):
+        raise ArgumentError(
+            "this is no tangent space",
+            expected="a Space, such as SPACES['list']",
+            got=repr(space),
+            hint="SPACES has them by name",
+        )
 
     def cases(term: Term, x: Any) -> tuple[Any, Callable[[Any], Any]]:
         marked = activate(x, space.is_leaf)
         y, pb = rep(space, term, marked)
 
         def pullback(g: Any) -> Any:
-            cotangent = pb(from_public(unsettled(g, release(y)), y, space.is_leaf))
+            cotangent = pb(from_public(_cotangent(unsettled(g, release(y))), y, space.is_leaf))
             return settled(dense(cotangent, marked, space.is_leaf), x)
 
         return release(y), pullback

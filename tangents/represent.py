@@ -13,13 +13,15 @@ from functools import lru_cache, reduce
 from typing import Any, assert_never
 
 from combinators.context import Context, extend
-from combinators.errors import ArgumentError
-from combinators.infer import component
+from combinators.edges import one_of
+from combinators.host import with_own_exceptions
+from combinators.infer import component, infer
 from combinators.records import as_records, from_records
 from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -34,10 +36,13 @@ from combinators.terms import (
     Prod,
     Proj,
     Scan,
+    Solve,
     Tag,
     Term,
+    only_terms,
 )
-from combinators.types import children, pack
+from combinators.types import children, pack, require_values
+from tangents.checkpoint import checkpoint
 from tangents.choice import choice, injection
 from tangents.environment import ENVIRONMENT
 from tangents.functions import check_environments
@@ -48,6 +53,7 @@ from tangents.named import call
 from tangents.operators import operator
 from tangents.primitives import primitive
 from tangents.public import from_public
+from tangents.solve import solve
 from tangents.space import Represented, Space
 from tangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
 
@@ -56,13 +62,7 @@ SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 
 def space_named(functions: str) -> Space:
     """The tangent space for functions of this name: "environment" or "list"."""
-    if functions not in SPACES:
-        raise ArgumentError(
-            "there is no such tangent space for functions",
-            expected=" or ".join(map(repr, SPACES)),
-            got=repr(functions),
-            hint="the environment tangent is the fast one; the list tangent records calls",
-        )
+    one_of("functions", functions, SPACES, "the environment tangent is the fast one; the list tangent records calls")
     return SPACES[functions]
 
 
@@ -74,15 +74,18 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     types a cotangent is a `Closure` over the cotangents of the captured values (functions="environment", figure 5), or
     `Calls` (functions="list", figure 3).  Several arguments are one tuple.
 
-    Raises `ArgumentError` for a cotangent that does not fit y, `NotDifferentiableError` for a primitive without a
-    derivative.  (Paper 003, figure 2.)
+    Raises what `infer` raises, `ArgumentError` for a cotangent that does not fit y, and `NotDifferentiableError` for a
+    primitive without a derivative.  (Paper 003, figure 2.)
     """
+    only_terms("represent", (term,))
     space = space_named(functions)
 
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
+        require_values(arguments)
+        infer(term, pack(arguments))
         check_environments(arguments, space)
         x = activate(as_records(pack(arguments)), space.is_leaf)
-        y, pb = rep(space, term, x)
+        y, pb = with_own_exceptions(rep, space, term, x)
 
         def pullback(g: Any) -> Any:
             return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
@@ -120,6 +123,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return primitive(term, x)
         case Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
+        case Checkpoint():
+            return checkpoint(lambda f, x: rep(space, f, x), space, term, x)
         case Operator():
             return operator(lambda f, x: rep(space, f, x), space, term, x)
         case Inject():
@@ -132,6 +137,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return loop(lambda f, x: rep(space, f, x), space, term, *x)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
+        case Solve():
+            return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:
             assert_never(term)  # type: ignore[arg-type]
 

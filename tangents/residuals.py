@@ -2,70 +2,112 @@
 
 Inside a loop a pullback closes over values of one iteration.  Tracing it once gives its program and these values, its
 residuals: what the loop has to keep.  A residual that comes from outside of the loop, or is the loop's own input, is
-not kept again.
+not kept again.  Cotangents that do not arrive are zeros that nothing is multiplied by: for those that do arrive, there
+is a program of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.core
 import jax.extend.core as jex
 
+from compile_ccc.flow import reached
 from compile_ccc.programs import Program
 from compile_ccc.recording import call, hoisted, record, run
 
 
 class Residuals:
-    """The pullback `pull` on cotangents like `example`, as a program over residuals.
+    """The pullback `pull` as programs over residuals, one for each set of cotangents that arrive.
 
-    `kept` are the residuals that the loop has to store, `result` says what the pullback gives.  `outside` are values
-    that stay as they are in the backward loop, `inputs` values that it has at hand again.  With a `name`, the pullback
-    is one call of that name.
+    `pull` takes cotangents by the numbers of leaves, as many such dictionaries as `example`, which holds all that may
+    arrive; what is not in them is zero.  `kept` are the residuals that the loop has to store for `all` of them.
+    `outside` are values that stay as they are in the backward loop, `inputs` values that it has at hand again.  With a
+    `name`, a pullback is one call of that name.
     """
 
     def __init__(
         self,
         pull: Callable[..., Any],
-        example: tuple[Any, ...],
+        example: tuple[dict[int, Any], ...],
         outside: Iterable[Any],
         inputs: Iterable[Any],
         name: str = "",
     ):
-        leaves, self._in = jax.tree.flatten(example)
-        out: list[Any] = []
+        self._pull, self._example, self._name = pull, example, name
+        self._outside, self._inputs = list(outside), list(inputs)
+        self._unvarying = set(map(id, self._outside))
+        self._at_hand = {id(value): i for i, value in enumerate(self._inputs)}
+        self._known: dict[Any, Pulled] = {}
+        self._places: dict[int, int] = {}
+        self.kept: list[Any] = []
+        self.all = self.at(*example)
+
+    def at(self, *present: Iterable[int]) -> Pulled:
+        """The pullback for the cotangents with these numbers, written down when it is first asked for."""
+        numbers = tuple(map(frozenset, present))
+        if numbers not in self._known:
+            self._known[numbers] = self._written(numbers)
+        return self._known[numbers]
+
+    def reached(self, *present: Iterable[int]) -> Any:
+        """What of the result of `all` depends on the cotangents with these numbers: truth values in its place."""
+        given = [i in numbers for numbers, part in zip(present, self._example, strict=True) for i in sorted(part)]
+        jaxpr = self.all.program.jaxpr
+        return self.all.form.unflatten(reached(jaxpr, [False] * (len(jaxpr.invars) - len(given)) + given))
+
+    def _written(self, present: tuple[frozenset[int], ...]) -> Pulled:
+        parts = zip(self._example, present, strict=True)
+        leaves, given = jax.tree.flatten(tuple({i: t for i, t in part.items() if i in own} for part, own in parts))
+        forms: list[Any] = []
 
         def flat(*cotangents: Any) -> list[Any]:
-            results, form = jax.tree.flatten(pull(*self._in.unflatten(cotangents)))
-            out.append(form)
+            results, form = jax.tree.flatten(self._pull(*given.unflatten(cotangents)))
+            forms.append(form)
             return results
 
-        self._program = record(flat, *leaves, name=name)
-        self._out = out[0]
-        self.result = self._out.unflatten([v.aval for v in self._program.outputs])
-        unvarying, at_hand = set(map(id, outside)), {id(value): i for i, value in enumerate(inputs)}
-        self.kept: list[Any] = []
-        constants, self._program.constants = self._program.constants, []
-        self._sources = [self._source(value, unvarying, at_hand) for value in constants]
+        program = record(flat, *leaves, name=self._name)
+        constants, program.constants = program.constants, []
+        return Pulled(program, [self._source(value) for value in constants], given, forms[0])
 
-    def _source(self, value: Any, unvarying: set[int], at_hand: dict[int, int]) -> Callable[[Any, Any], Any]:
-        if id(value) in at_hand:
-            place = at_hand[id(value)]
+    def _source(self, value: Any) -> Callable[[Any, Any], Any]:
+        if id(value) in self._at_hand:
+            place = self._at_hand[id(value)]
             return lambda _, inputs: inputs[place]
-        if id(value) in unvarying or not isinstance(value, jax.core.Tracer):
+        if id(value) in self._unvarying or not isinstance(value, jax.core.Tracer):
             return lambda *_: value
-        self.kept.append(value)
-        number = len(self.kept) - 1
+        if id(value) not in self._places:
+            assert not self._known, "a pullback for fewer cotangents needs no other residuals"
+            self._places[id(value)] = len(self.kept)
+            self.kept.append(value)
+        number = self._places[id(value)]
         return lambda kept, _: kept[number]
 
-    def pull(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
+
+@dataclass(frozen=True, eq=False)
+class Pulled:
+    """A pullback over residuals for some cotangents: its program, whose constants come first, and where they are."""
+
+    program: Program
+    sources: list[Callable[[Any, Any], Any]]
+    given: Any
+    form: Any
+
+    @cached_property
+    def result(self) -> Any:
+        """What the pullback gives, by its types."""
+        return self.form.unflatten([v.aval for v in self.program.outputs])
+
+    def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""
-        constants = [source(kept, inputs) for source in self._sources]
-        operands = [*constants, *self._in.flatten_up_to(cotangents)]
-        program = self._program
-        return self._out.unflatten((call if program.name else run)(program, operands))
+        constants = [source(kept, inputs) for source in self.sources]
+        operands = [*constants, *self.given.flatten_up_to(cotangents)]
+        return self.form.unflatten((call if self.program.name else run)(self.program, operands))
 
 
 class Step:

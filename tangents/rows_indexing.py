@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from tangents.rows_kinds import Rule, dense, each, general, linear, run
+from compile_ccc.compat import only_operation
+from tangents.rows_kinds import NONE, Rule, dense, each, general, knows, linear, run
 from tangents.sparse import ZERO
+
+_IN_BOUNDS = lax.GatherScatterMode.PROMISE_IN_BOUNDS
 
 type Numbers = lax.GatherDimensionNumbers | lax.ScatterDimensionNumbers
 
@@ -58,6 +61,11 @@ def _written_once(x: Any, indices: Any, updates: Any, *, unique_indices: bool, *
     return unique_indices or np.prod(indices.shape[:-1]) == 1
 
 
+def _by_index(*_: Any, mode: Any, **__: Any) -> bool:
+    """Whether reading is told as reading at an index, for which there is writing, rather than by a product."""
+    return mode in (lax.GatherScatterMode.CLIP, lax.GatherScatterMode.FILL_OR_DROP, _IN_BOUNDS)
+
+
 def _dynamic_slice(g: Any, y: Any, x: Any, *starts: Any, **_: Any) -> Any:
     return run("dynamic_update_slice", lax.full_like(x, 0), g, *starts)
 
@@ -78,22 +86,38 @@ def _entries(x: Any, axis: int) -> dict[str, Any]:
 
 
 def _top_k(g: Any, y: Any, x: Any, *, axis: int, **_: Any) -> Any:
-    places, mode = lax.expand_dims(y[1], (x.ndim,)), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    places, mode = lax.expand_dims(y[1], (x.ndim,)), _IN_BOUNDS
     return _gather(dense(g.part(0), y[0]), y, x, places, mode=mode, **_entries(x, axis))
 
 
 def _top_k_push(tangents: Any, y: Any, x: Any, *, axis: int, **_: Any) -> Any:
     if tangents[0] is ZERO:
         return ZERO, ZERO
-    places, mode = lax.expand_dims(y[1], (x.ndim,)), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    places, mode = lax.expand_dims(y[1], (x.ndim,)), _IN_BOUNDS
     return lax.gather(tangents[0], places, slice_sizes=(1,) * x.ndim, mode=mode, **_entries(x, axis)), ZERO
 
 
+_PLACES = knows("dimension_numbers indices_are_sorted unique_indices mode")
+
 INDEXING: dict[str, Rule] = {
-    "dynamic_slice": linear("dynamic_slice", each(_dynamic_slice), "the starts"),
-    "dynamic_update_slice": linear("dynamic_update_slice", each(_erased, _window), "the starts"),
-    "gather": linear("gather", each(_gather), "the indices", fill_value=0),
-    "scatter-add": linear("scatter-add", each(lambda g, *_, **__: g, None, _updates), "the indices"),
-    "scatter": linear("scatter", each(_overwritten, None, _updates), "the indices", where=_written_once),
-    "top_k": general(each(_top_k), _top_k_push, "the result"),
+    "dynamic_slice": linear("dynamic_slice", each(_dynamic_slice), knows("slice_sizes"), "the starts"),
+    "dynamic_update_slice": linear("dynamic_update_slice", each(_erased, _window), NONE, "the starts"),
+    "gather": linear(
+        "gather", each(_gather), _PLACES | knows("slice_sizes fill_value"), "the indices", where=_by_index, fill_value=0
+    ),
+    "scatter-add": linear(
+        "scatter-add",
+        each(lambda g, *_, **__: g, None, _updates),
+        _PLACES | knows("update_jaxpr", update_consts=()),
+        "the indices",
+        where=lambda *_, update_jaxpr, **__: only_operation(update_jaxpr) == "add",
+    ),
+    "scatter": linear(
+        "scatter",
+        each(_overwritten, None, _updates),
+        _PLACES | knows(update_jaxpr=None, update_consts=()),
+        "the indices",
+        where=_written_once,
+    ),
+    "top_k": general(each(_top_k), _top_k_push, "the result", knows("k axis is_stable")),
 }

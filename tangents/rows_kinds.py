@@ -10,6 +10,9 @@ y is the result, g its cotangent.  What a row mentions is what is kept for the b
     linear        the pushforward is the operation itself; the pullback is written down, its transpose
     general       both are written down
 
+A row names the parameters that it covers, and the value of what it covers at one only: `knows("axes", sharding=None)`.
+With any other parameter, or value, it does not hold, so a parameter of tomorrow's JAX is never passed over in silence.
+
 Tangents that are zero are `ZERO`.  Of a primitive with several results, y is a tuple, g a `Sparse` by position and the
 pushforward's value a tuple.  Complex matrices are transposed without conjugation, as JAX does.
 """
@@ -39,23 +42,68 @@ def _always(*_: Any, **params: Any) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters by name: `free` at any value, `fixed` at the one that is given."""
+
+    free: frozenset[str]
+    fixed: Mapping[str, Any]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that are known."""
+        return self.free.union(self.fixed)
+
+    def __or__(self, more: Parameters) -> Parameters:
+        return Parameters(self.free | more.free, {**self.fixed, **more.fixed})
+
+    def cover(self, params: Mapping[str, Any]) -> bool:
+        """Whether these are all known, at these values."""
+        known = lambda name, value: name in self.free or (name in self.fixed and self.fixed[name] == value)
+        return all(known(name, value) for name, value in params.items())
+
+
+def knows(free: str = "", **fixed: Any) -> Parameters:
+    """The parameters that a row covers: at any value, by their names, or at the one value that is given."""
+    return Parameters(frozenset(free.split()), fixed)
+
+
+NONE = knows()
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """The row of what has derivative zero everywhere, with these parameters; None if all results are discrete."""
+
+    parameters: Parameters | None
+
+    def covers(self, params: Mapping[str, Any]) -> bool:
+        """Whether the row holds for these parameters."""
+        return self.parameters is None or self.parameters.cover(params)
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A row.  `keeps` says in words what is kept; `complex` whether it holds for complex numbers, `where` for what."""
+    """A row.  `keeps` says in words what is kept; `parameters` which ones are covered; `complex` whether it holds for
+    complex numbers, `where` for what.  Elsewhere `otherwise` holds, or else JAX's own rule.
+    """
 
     kind: str
     pull: Pull
     push: Push
     keeps: str
+    parameters: Parameters = NONE
     complex: bool = False
-    where: Callable[..., bool] = _always  # (*arguments, **params): JAX's own rule serves elsewhere
+    where: Callable[..., bool] = _always  # (*arguments, **params)
+    otherwise: Rule | Constant | None = None
 
     def __getitem__(self, i: int) -> PullbackOfArgument:
         return lambda g, y, /, *arguments, **params: self.pull((i,), g, y, *arguments, **params)[0]
 
     def covers(self, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> bool:
-        """Whether the row holds for these arguments, of which only the types are looked at."""
-        return (self.complex or not any(map(is_complex, arguments))) and self.where(*arguments, **params)
+        """Whether the row holds for these arguments, of which only the types are looked at, and parameters."""
+        plain = self.complex or not any(map(is_complex, arguments))
+        return plain and self.parameters.cover(params) and self.where(*arguments, **params)
 
 
 def each(*pullbacks: PullbackOfArgument | None) -> Pull:
@@ -72,7 +120,7 @@ def each(*pullbacks: PullbackOfArgument | None) -> Pull:
     return pull
 
 
-def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, where: Any = _always) -> Rule:
+def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, parameters: Parameters = NONE) -> Rule:
     """The row of (x1, ..., xn) ↦ y by entries; `scale(v, y, *arguments, **params)` is v · ∂y/∂xi, for each i.
 
     Arguments of rank 0, and axes of size 1, are broadcast: pulling back sums over them, and before it scales if the
@@ -85,13 +133,21 @@ def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, 
         return [fit(scales[i](g, y, *arguments, **params), arguments[i]) for i in asked]
 
     def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
-        return total(scales[i](widened(t, y), y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
+        t = total(scales[i](t, y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
+        return t if t is ZERO else widened(t, y)
 
-    return Rule("elementwise", pull, push, keeps, complex, where)
+    return Rule("elementwise", pull, push, keeps, parameters, complex)
 
 
 def linear(
-    name: str, pull: Pull, keeps: str = "nothing", *, jointly: bool = True, where: Any = _always, **instead: Any
+    name: str,
+    pull: Pull,
+    parameters: Parameters = NONE,
+    keeps: str = "nothing",
+    *,
+    jointly: bool = True,
+    where: Any = _always,
+    **instead: Any,
 ) -> Rule:
     """The row of a primitive that is linear in all its inexact arguments jointly, or else in each, others fixed.
 
@@ -109,12 +165,12 @@ def linear(
         at = lambda i: (*arguments[:i], tangents[i], *arguments[i + 1 :])
         return total(run(name, *at(i), **params) for i in given)
 
-    return Rule("linear", pull, push, keeps, True, where)
+    return Rule("linear", pull, push, keeps, parameters, True, where)
 
 
-def general(pull: Pull, push: Push, keeps: str, *, complex: bool = False, where: Any = _always) -> Rule:
+def general(pull: Pull, push: Push, keeps: str, parameters: Parameters = NONE, **more: Any) -> Rule:
     """The row of a primitive whose pushforward is no simpler than its pullback."""
-    return Rule("general", pull, push, keeps, complex, where)
+    return Rule("general", pull, push, keeps, parameters, **more)
 
 
 def run(name: str, *arguments: Any, **params: Any) -> Any:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tangents.rows_kinds import Rule, dense, each, is_complex, linear, number, run
+from tangents.rows_kinds import Rule, dense, each, is_complex, knows, linear, number, run
 from tangents.sparse import ZERO
 
 
@@ -92,22 +92,21 @@ _PARTS = {
     "conj": each(lambda g, y, x, **_: lax.conj(g) if is_complex(x) else lax.real(g)),
 }
 
-_SHAPES = {
-    "broadcast_in_dim": each(_broadcast_in_dim),
-    "concatenate": _concatenate,
-    "cumsum": each(_cumsum),
-    "convert_element_type": each(_convert),
-    "pad": _pad,
-    "reduce_sum": each(_reduce_sum),
-    "rev": each(lambda g, y, x, *, dimensions: lax.rev(g, dimensions)),
-    "slice": each(_slice),
-    "squeeze": each(_like),
-    "transpose": each(_transpose),
-}
-
 LINEAR: dict[str, Rule] = {
-    **{name: linear(name, pull) for name, pull in {**_PARTS, **_SHAPES}.items()},
-    "reshape": linear("reshape", each(_like), where=lambda *_, dimensions=None, **__: dimensions is None),
-    "split": Rule("linear", each(_split), _split_push, "nothing", complex=True),
-    "select_n": linear("select_n", _select, "which"),
+    **{name: linear(name, pull, knows("input_dtype")) for name, pull in _PARTS.items()},
+    "broadcast_in_dim": linear(
+        "broadcast_in_dim", each(_broadcast_in_dim), knows("shape broadcast_dimensions", sharding=None)
+    ),
+    "concatenate": linear("concatenate", _concatenate, knows("dimension")),
+    "cumsum": linear("cumsum", each(_cumsum), knows("axis reverse")),
+    "convert_element_type": linear("convert_element_type", each(_convert), knows("new_dtype weak_type", sharding=None)),
+    "pad": linear("pad", _pad, knows("padding_config")),
+    "reduce_sum": linear("reduce_sum", each(_reduce_sum), knows("axes", out_sharding=None)),
+    "reshape": linear("reshape", each(_like), knows("new_sizes", dimensions=None, sharding=None)),
+    "rev": linear("rev", each(lambda g, y, x, *, dimensions: lax.rev(g, dimensions)), knows("dimensions")),
+    "slice": linear("slice", each(_slice), knows("start_indices limit_indices strides")),
+    "split": Rule("linear", each(_split), _split_push, "nothing", knows("sizes axis"), complex=True),
+    "squeeze": linear("squeeze", each(_like), knows("dimensions")),
+    "select_n": linear("select_n", _select, keeps="which"),
+    "transpose": linear("transpose", each(_transpose), knows("permutation")),
 }

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from tangents.rows_kinds import Rule, each, general, is_complex, linear, total
+from tangents.rows_kinds import Rule, each, general, is_complex, knows, linear, total
 from tangents.sparse import ZERO
 
 _HIGHEST = lax.Precision.HIGHEST
 
 
-def _product(a: Any, b: Any, i: int, j: int) -> Any:
+def product(a: Any, b: Any, i: int, j: int) -> Any:
     """Sums a·b over the last axis but i of the one and the last but j of the other, for all matrices."""
     many = tuple(range(a.ndim - 2))
     contract = ((a.ndim - 1 - i,), (b.ndim - 1 - j,))
@@ -29,14 +29,15 @@ def _solve(a: Any, b: Any, **how: Any) -> Any:
     return lax.linalg.triangular_solve(a, b, **how)
 
 
-def _triangle(x: Any, lower: bool, strictly: bool = False) -> Any:
+def triangle(x: Any, lower: bool, strictly: bool = False) -> Any:
     """The triangle of matrices."""
     rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
     beyond, edge = (rows, columns) if lower else (columns, rows)
     return lax.select(lax.gt(beyond, edge) if strictly else lax.ge(beyond, edge), x, lax.full_like(x, 0))
 
 
-def _transposed(x: Any) -> Any:
+def transposed(x: Any) -> Any:
+    """The matrices with rows for columns."""
     return lax.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -44,30 +45,31 @@ def _half(x: Any) -> Any:
     """Φ: what is below the diagonal, and half of the diagonal."""
     rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
     weight = lambda value: lax.full_like(x, value)
-    return lax.mul(x, lax.select(lax.gt(rows, columns), weight(1), _on(lax.eq(rows, columns), weight(0.5))))
+    return lax.mul(x, lax.select(lax.gt(rows, columns), weight(1), on(lax.eq(rows, columns), weight(0.5))))
 
 
-def _on(condition: Any, x: Any) -> Any:
+def on(condition: Any, x: Any) -> Any:
+    """x where the condition holds, else 0."""
     return lax.select(condition, x, lax.full_like(x, 0))
 
 
 def _cholesky(g: Any, factor: Any, a: Any, **_: Any) -> Any:
     """G = L⁻ᵀ Φ(Lᵀ g) L⁻¹, and on the lower triangle, which alone is read, G + Gᵀ off the diagonal."""
-    factor = _triangle(factor, lower=True)
-    inner = _half(_product(factor, g, 1, 1))
+    factor = triangle(factor, lower=True)
+    inner = _half(product(factor, g, 1, 1))
     left = _solve(factor, inner, left_side=True, lower=True, transpose_a=True)
     full = _solve(factor, left, left_side=False, lower=True)
-    return lax.add(_triangle(full, lower=True), _triangle(_transposed(full), lower=True, strictly=True))
+    return lax.add(triangle(full, lower=True), triangle(transposed(full), lower=True, strictly=True))
 
 
 def _cholesky_push(tangents: Any, factor: Any, a: Any, **_: Any) -> Any:
     if tangents[0] is ZERO:
         return ZERO
-    factor = _triangle(factor, lower=True)
-    below = _triangle(tangents[0], lower=True)
-    t = lax.add(below, _transposed(_triangle(below, lower=True, strictly=True)))
+    factor = triangle(factor, lower=True)
+    below = triangle(tangents[0], lower=True)
+    t = lax.add(below, transposed(triangle(below, lower=True, strictly=True)))
     left = _solve(factor, t, left_side=True, lower=True)
-    return _product(factor, _half(_solve(factor, left, left_side=False, lower=True, transpose_a=True)), 0, 1)
+    return product(factor, _half(_solve(factor, left, left_side=False, lower=True, transpose_a=True)), 0, 1)
 
 
 def _solved(asked: Sequence[int], g: Any, x: Any, a: Any, b: Any, **how: Any) -> list[Any]:
@@ -80,17 +82,17 @@ def _outer(g: Any, x: Any, *, left_side: bool, lower: bool, transpose_a: bool, u
     """∂/∂A of ⟨g, A X⟩, or of ⟨g, X A⟩."""
     first, second = (g, x) if left_side != transpose_a else (x, g)
     axis = 0 if left_side else 1
-    return _triangle(_product(first, second, axis, axis), lower, unit_diagonal)
+    return triangle(product(first, second, axis, axis), lower, unit_diagonal)
 
 
 def _solved_push(tangents: Any, x: Any, a: Any, b: Any, **how: Any) -> Any:
     """The same equation for dX, with dB − dA X on the right."""
     da, db = tangents
     if da is not ZERO:
-        da = _triangle(da, how["lower"], how["unit_diagonal"])
+        da = triangle(da, how["lower"], how["unit_diagonal"])
         one, other = (da, x) if how["left_side"] else (x, da)
         flip = how["transpose_a"]
-        da = lax.neg(_product(one, other, int(how["left_side"] and flip), int(how["left_side"] or not flip)))
+        da = lax.neg(product(one, other, int(how["left_side"] and flip), int(how["left_side"] or not flip)))
     right = total(t for t in (da, db) if t is not ZERO)
     return ZERO if right is ZERO else _solve(a, right, **how)
 
@@ -106,6 +108,11 @@ def _fft(g: Any, y: Any, x: Any, **how: Any) -> Any:
 
 MATRICES: dict[str, Rule] = {
     "cholesky": general(each(_cholesky), _cholesky_push, "the result"),
-    "triangular_solve": general(_solved, _solved_push, "the matrix, the result"),
-    "fft": linear("fft", each(_fft), where=_square_fft),
+    "triangular_solve": general(
+        _solved,
+        _solved_push,
+        "the matrix, the result",
+        knows("left_side lower transpose_a unit_diagonal conjugate_a"),  # of real numbers the conjugate is no other
+    ),
+    "fft": linear("fft", each(_fft), knows("fft_type fft_lengths"), where=_square_fft),
 }

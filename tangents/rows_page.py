@@ -5,25 +5,43 @@ from __future__ import annotations
 from itertools import groupby
 
 from tangents.rows import CONSTANT, NATIVE
+from tangents.rows_kinds import Parameters
 
-# A part of the program, not an operation: each is read as terms, or keeps the rule that its author gave it.
-STRUCTURAL = (
-    *("cond", "scan", "while", "jit", "remat2", "eval_jaxpr", "sharding_constraint", "device_put"),
-    *("custom_jvp_call", "custom_lin", "custom_linear_solve", "custom_vjp_call"),
-)
+# A part of the program, not an operation: the combinators that each is read as.
+STRUCTURAL: dict[str, str] = {
+    "jit": "`call`, or what its program is where functions pass",
+    "scan": "`scan`, or `fold` where nothing is put out",
+    "cond": "`tag` and `case`: `lax.cond`, `lax.switch`, `lax.platform_dependent`",
+    "remat2": "`checkpoint`: `jax.checkpoint`",
+    "reduce": "its program on halves of the axes, again and again",
+    "reduce_window": "the same on shifted copies, or the primitive of its monoid",
+    "custom_linear_solve": "`solve`: `lax.custom_linear_solve`, `jnp.linalg.solve`, `jax.scipy.sparse.linalg.cg`, ...",
+}
+
+# What holds a program and is left to JAX all the same, with the reason.
+PROGRAMS: dict[str, str] = {
+    "custom_jvp_call": "its author states the pushforward; JAX runs it, sees that it is linear, and transposes it",
+    "custom_vjp_call": "its author states the pullback, which JAX runs",
+    "custom_lin": "what JAX makes of a custom_vjp in forward mode, where we transpose the pullback",
+    "eval_jaxpr": "JAX's own, where it evaluates a program",
+    "while": "forward mode only, and operators over functions; in reverse mode it is refused",
+    "shard_map": "its program is one for each device, and JAX knows what moves between them",
+    "call_hi_primitive": "an object of Python, such as that of `lax.custom_root`, which states its own derivative",
+}
 
 # A row would be long and no faster than JAX's rule, or the primitive is rare.
 DELEGATED: dict[str, tuple[str, ...]] = {
     "sorting and running extrema": ("approx_top_k", "cumlogsumexp", "cummax", "cummin", "cumprod", "sort"),
     "writing by other operations": (
         *("scatter-max", "scatter-min", "scatter-mul"),
-        *("reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"),
+        *("select_and_gather_add", "select_and_scatter_add"),
     ),
-    "decompositions": ("eig", "eigh", "lu", "qr", "svd", "tridiagonal_solve"),
+    "decompositions": ("eig", "lu", "qr", "tridiagonal_solve"),
     "special functions": (
         *("bessel_i0e", "bessel_i1e", "igamma", "igammac", "nextafter", "polygamma", "polynomial", "random_gamma"),
         "regularized_incomplete_beta",
     ),
+    "placement": ("device_put", "sharding_constraint"),
     "collectives": ("all_gather", "all_to_all", "ppermute", "psum", "ragged_all_to_all"),
 }
 
@@ -61,6 +79,24 @@ print(np.vdot(g, pushed), np.vdot(pulled, t))
 ```"""
 
 
+# Of rows, what the columns do not say of where they hold.
+_ELSEWHERE = (
+    "A row holds for the parameters that it names, and where a value is given, for that one. Another parameter, or",
+    "value, is left to JAX's rule for that one primitive; and so are complex numbers where the table does not say yes,",
+    "`fft` of real ones, `reduce_window_max` with dilation, `scatter` with indices that may repeat, `gather` by a",
+    "product, singular values without vectors or with full matrices, and a range of eigenvalues. `mul` has a second",
+    "row, for any `out_dtype`. Of real numbers `sign` is constant, and so is `bitcast_convert_type` to another dtype.",
+    "",
+    "A primitive that holds a program on numbers is read as what that does: `reduce` and `reduce_window` as a tree of",
+    "it over arrays, and `scatter` by a function, `x.at[i].apply(f)`, as reading at i, applying f, and writing.",
+)
+
+
+def _of(parameters: Parameters) -> str:
+    names = [f"`{name}`" for name in sorted(parameters.free)]
+    return ", ".join([*names, *(f"`{name}={value}`" for name, value in sorted(parameters.fixed.items()))])
+
+
 def native() -> list[tuple[str, str, str, bool]]:
     """(kind, name, what is kept, whether for complex numbers too) of each row, by kind."""
     order = ("elementwise", "linear", "general")
@@ -73,7 +109,8 @@ def rest() -> list[tuple[str, str, str]]:
     return [
         ("constant", "derivative zero everywhere", ", ".join(CONSTANT)),
         *(("delegated", group, ", ".join(names)) for group, names in DELEGATED.items()),
-        ("structural", "parts of programs", ", ".join(STRUCTURAL)),
+        *(("structural", "read as terms", name) for name in STRUCTURAL),
+        *(("left to JAX", reason, name) for name, reason in PROGRAMS.items()),
         *(("refused", name, instead) for name, instead in REFUSED.items()),
     ]
 
@@ -89,7 +126,8 @@ def page() -> str:
         f"- **native**, {len(NATIVE)}: by a row of ours, a pullback and a pushforward that are adjoint to each other;",
         f"- **constant**, {len(CONSTANT)}: its derivative is zero, or its results have no tangents;",
         f"- **delegated**, {sum(map(len, DELEGATED.values()))}: by JAX's rule for that one primitive, traced once;",
-        f"- **structural**, {len(STRUCTURAL)}: read as terms, or by the rule that its author gave;",
+        f"- **structural**, {len(STRUCTURAL)}: read as terms, whose derivatives are those of what is inside;",
+        f"- **left to JAX**, {len(PROGRAMS)}: they hold a program that JAX differentiates, each for a reason;",
         f"- **refused**, {len(REFUSED)}: a gradient through it is an error that names it and your line.",
         "",
         "At kinks and ties the derivative is JAX's. What a row keeps is what backward passes need of forward passes:",
@@ -108,18 +146,18 @@ def page() -> str:
             "",
             f"Each {titles[kind]}.",
             "",
-            "| primitive | keeps | complex |",
-            "|---|---|---|",
+            "| primitive | keeps | parameters | complex |",
+            "|---|---|---|---|",
         ]
-        lines += [f"| `{name}` | {keeps} | {'yes' if complex else ''} |" for _, name, keeps, complex in rows]
-    lines += [
-        "",
-        "A row without complex numbers leaves these to JAX's rule. So does `fft` with real ones, `reduce_window_max`",
-    ]
-    lines += ["with dilation, and `scatter` with indices that may repeat.", "", "## Constant", "", _code(CONSTANT)]
+        for _, name, keeps, complex in rows:
+            lines.append(f"| `{name}` | {keeps} | {_of(NATIVE[name].parameters)} | {'yes' if complex else ''} |")
+    lines += ["", *_ELSEWHERE, "", "## Constant", "", _code(tuple(CONSTANT))]
     lines += ["", "## Delegated", "", "| | primitives |", "|---|---|"]
     lines += [f"| {group} | {_code(names)} |" for group, names in DELEGATED.items()]
-    lines += ["", "## Structural", "", _code(STRUCTURAL)]
+    lines += ["", "## Structural", "", "| primitive | is read as |", "|---|---|"]
+    lines += [f"| `{name}` | {terms} |" for name, terms in STRUCTURAL.items()]
+    lines += ["", "## Left to JAX", "", "| primitive | why |", "|---|---|"]
+    lines += [f"| `{name}` | {reason} |" for name, reason in PROGRAMS.items()]
     lines += ["", "## Refused", "", "| primitive | instead |", "|---|---|"]
     lines += [f"| `{name}` | {instead} |" for name, instead in REFUSED.items()]
     return "\n".join(lines) + "\n"

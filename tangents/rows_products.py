@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from tangents.rows_kinds import Rule, each, linear
+from tangents.rows_kinds import Rule, each, is_complex, knows, linear
 
 
 def _dot_general(i: int, g: Any, a: Any, b: Any, dimension_numbers: Any, precision: Any, preferred: Any) -> Any:
@@ -110,7 +110,30 @@ def _convolved(lhs: Any, rhs: Any, dtype: Any, window: Any, numbers: Any, groups
     return lax.convert_element_type(y, dtype)
 
 
+def _same_kind(x: Any, wider: Any) -> bool:
+    """Whether sums in another type stay real, or complex."""
+    return wider is None or np.issubdtype(wider, np.complexfloating) == is_complex(x)
+
+
 PRODUCTS: dict[str, Rule] = {
-    "dot_general": linear("dot_general", each(_dot(0), _dot(1)), "the other factor", jointly=False),
-    "conv_general_dilated": linear("conv_general_dilated", each(_lhs, _rhs), "the other factor", jointly=False),
+    "dot_general": linear(
+        "dot_general",
+        each(_dot(0), _dot(1)),
+        knows("dimension_numbers precision preferred_element_type", out_sharding=None),
+        "the other factor",
+        jointly=False,
+        where=lambda a, b, *, preferred_element_type, **_: _same_kind(a, preferred_element_type),
+    ),
+    "conv_general_dilated": linear(
+        "conv_general_dilated",
+        each(_lhs, _rhs),
+        knows(
+            "window_strides padding lhs_dilation rhs_dilation dimension_numbers feature_group_count batch_group_count"
+            " precision preferred_element_type",
+            out_sharding=None,
+        ),
+        "the other factor",
+        jointly=False,
+        where=lambda a, b, *, preferred_element_type, **_: _same_kind(a, preferred_element_type),
+    ),
 }

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import primitives
 
-from tangents.rows_kinds import Rule, each, general, linear, number, run
+from tangents.rows_kinds import Rule, each, general, knows, linear, number, run
 from tangents.sparse import ZERO
 
 
@@ -57,6 +57,9 @@ def _product_push(tangents: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
     return ZERO if tangents[0] is ZERO else lax.reduce_sum(lax.mul(tangents[0], _others(x, axes)), axes)
 
 
+_WINDOWS = knows("window_dimensions window_strides padding base_dilation window_dilation")
+
+
 def _window_sum(g: Any, y: Any, x: Any, **p: Any) -> Any:
     """The sum over the windows that hold a place: g, with holes for the strides, summed over windows again."""
     if 0 in x.shape:
@@ -88,14 +91,16 @@ def _window_extremum(name: str, select: Any) -> Rule:
             return ZERO
         return run("select_and_gather_add", tangents[0], x, select_prim=select, **p)
 
-    return general(each(pullback), push, "the argument", where=_undilated)
+    return general(each(pullback), push, "the argument", _WINDOWS, where=_undilated)
 
+
+_AXES = knows("axes", out_sharding=None)
 
 REDUCTIONS: dict[str, Rule] = {
-    "reduce_max": general(each(_extremum), _extremum_push, "the argument, the result"),
-    "reduce_min": general(each(_extremum), _extremum_push, "the argument, the result"),
-    "reduce_prod": general(each(_product), _product_push, "the argument", complex=True),
-    "reduce_window_sum": linear("reduce_window_sum", each(_window_sum)),
+    "reduce_max": general(each(_extremum), _extremum_push, "the argument, the result", _AXES),
+    "reduce_min": general(each(_extremum), _extremum_push, "the argument, the result", _AXES),
+    "reduce_prod": general(each(_product), _product_push, "the argument", _AXES, complex=True),
+    "reduce_window_sum": linear("reduce_window_sum", each(_window_sum), _WINDOWS),
     "reduce_window_max": _window_extremum("reduce_window_max", primitives.ge_p),
     "reduce_window_min": _window_extremum("reduce_window_min", primitives.le_p),
 }

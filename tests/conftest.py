@@ -3,14 +3,21 @@
 `HYPOTHESIS_PROFILE=nightly` draws many random examples instead of the same few.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.monitoring
 import pytest
 from hypothesis import HealthCheck, settings
+
+from combinators import staging
+from compile_ccc import compat
+from tangents import forward_primitives, primitives
+from tangents.rows_page import PROGRAMS
 
 # Implicit promotion hides mistakes of dtype and of shape, so in tests it is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -22,6 +29,25 @@ common = settings(deadline=None, suppress_health_check=[HealthCheck.function_sco
 settings.register_profile("ci", common, max_examples=25, derandomize=True, database=None)
 settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_left_to_jax() -> Iterator[None]:
+    """No test, whatever it is about, has a program differentiated by JAX, unless its primitive is on the list."""
+
+    def checked(rule: Any) -> Any:
+        @functools.wraps(rule)
+        def delegated(term: Any, *rest: Any) -> Any:
+            holds = staging.holds_programs(dict(term.params)) or compat.is_staged_otherwise(term)
+            assert not holds or term.name.partition(".")[0] in PROGRAMS, f"a program in {term.name} is left to JAX"
+            return rule(term, *rest)
+
+        return delegated
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(primitives, "delegated", checked(primitives.delegated))
+        patch.setattr(forward_primitives, "_delegated", checked(forward_primitives._delegated))
+        yield
 
 
 @pytest.fixture

@@ -195,6 +195,12 @@ def spd(*shape):
     return a @ np.swapaxes(a, -1, -2) + 2 * np.eye(shape[-1])
 
 
+def thin_svd(a):
+    """In the order of the primitive's results."""
+    u, s, vt = lax.linalg.svd(a, full_matrices=False)
+    return s, u, vt
+
+
 def solves():
     """A x = b and x A = b, of either triangle, transposed or not, with a diagonal of ones or not."""
     hows = [
@@ -220,6 +226,8 @@ third = np.array([1.0, 2.0, 3.0])
 CASES = {
     "neg": holomorphic(lax.neg),
     "copy": holomorphic(op("copy")),
+    "sign": [(lax.sign, complex_(3)), (lax.sign, complex_(2, 2)), (lax.sign, complex_(0))],
+    "bitcast_convert_type": holomorphic(lambda x: lax.bitcast_convert_type(x, x.dtype)),
     "name": unary(lambda x: checkpoint_name(x, "here")),
     "reduce_precision": unary(lambda x: lax.reduce_precision(x, 8, 10)),
     "exp": holomorphic(lax.exp),
@@ -326,6 +334,11 @@ CASES = {
     "reduce_window_min": windows(lax.min, np.inf, dilated=False),
     "cholesky": [(op("cholesky"), spd(3)), (op("cholesky"), spd(2, 2)), (op("cholesky"), spd(0, 2))],
     "triangular_solve": solves(),
+    "eigh": [(lambda a, l=l: tuple(lax.linalg.eigh(a, lower=l, symmetrize_input=False)), a)
+             for l, a in [(True, real(4, 4)), (False, real(3, 3)), (True, spd(2, 2)), (False, real(1, 1)),
+                          (True, real(0, 2, 2))]],
+    "svd": [(thin_svd, real(*s))
+            for s in [(3, 3), (4, 2), (2, 4), (2, 3, 2), (0, 2, 2)]],
     "fft": [(op("fft", fft_type=k, fft_lengths=n), complex_(2, 4, 3)) for k in (lax.FftType.FFT, lax.FftType.IFFT)
             for n in ((3,), (4, 3))],
 }  # fmt: skip

@@ -12,7 +12,7 @@ from jax import lax
 
 from tangents.rows import NATIVE
 from tangents.rows_elementwise import ELEMENTWISE
-from tests.rows_cases import CASES, op
+from tests.rows_cases import CASES, op, thin_svd
 
 sizes = st.integers(0, 4)
 few = st.integers(0, 2)
@@ -63,7 +63,7 @@ ARITY = {name: len(CASES[name][0]) - 1 for name in ELEMENTWISE}
 
 
 def dtypes_of(name):
-    return ANY if NATIVE[name].complex else REALS
+    return [np.complex128] if name == "sign" else ANY if NATIVE[name].complex else REALS
 
 
 @st.composite
@@ -387,6 +387,28 @@ def solves(draw):
     return op("triangular_solve", conjugate_a=False, **how), a, draw(arrays((*a.shape[:-2], *shape)))
 
 
+@st.composite
+def spectra(draw):
+    """Matrices with values apart, by one triangle or the other."""
+    a = draw(definite())
+    lower = draw(st.booleans())
+    apart = a + 4 * np.diag(np.arange(a.shape[-1]) + 1.0)
+    read = np.tril(apart) if lower else np.triu(apart)
+    return lambda a: tuple(lax.linalg.eigh(a, lower=lower, symmetrize_input=False)), read
+
+
+@st.composite
+def singular(draw):
+    """Matrices of any shape with values apart."""
+    a = draw(definite())
+    apart = a + 4 * np.diag(np.arange(a.shape[-1]) + 1.0)
+    rows = draw(st.integers(0, 3))
+    more = draw(arrays((*a.shape[:-2], rows, a.shape[-1])))
+    tall = np.concatenate([apart, more], -2)
+    wide = draw(st.booleans())
+    return thin_svd, np.swapaxes(tall, -1, -2) if wide else tall
+
+
 DRAWN = {
     "elementwise, of one argument": unary([name for name, n in ARITY.items() if n == 1]),
     "integer_pow": unary(["integer_pow"]),
@@ -431,4 +453,6 @@ DRAWN = {
     "fft": fourier(),
     "cholesky": definite().map(lambda a: (op("cholesky"), a)),
     "triangular_solve": solves(),
+    "eigh": spectra(),
+    "svd": singular(),
 }

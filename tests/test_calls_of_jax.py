@@ -206,3 +206,13 @@ def test_a_window_may_start_with_a_value_of_the_program(operation, start):
     np.testing.assert_allclose(gradient, expected_gradient)
     t = np.array([1.0, -1.0, 0.5, 2.0])
     np.testing.assert_allclose(jvp(pooled, (x,), (t,))[1], t @ expected_gradient)
+
+
+def test_a_program_that_is_evaluated_is_read(x64):
+    """`eval_jaxpr`, an equation that JAX writes for a program at hand."""
+    evaluate = next(p for p in vars(jax.extend.core.primitives).values() if getattr(p, "name", "") == "eval_jaxpr")
+    program = jax.make_jaxpr(jnp.sin)(v)
+    f = lambda x: evaluate.bind(x, call_jaxpr=program)[0]
+    assert "eval_jaxpr" not in str(trace(f, v).term)
+    np.testing.assert_allclose(grad(lambda x: jnp.sum(f(x)))(jnp.asarray(v)), np.cos(v))
+    np.testing.assert_allclose(jvp(f, (jnp.asarray(v),), (jnp.ones(3),))[1], np.cos(v))

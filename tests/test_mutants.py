@@ -4,7 +4,7 @@ import pytest
 
 import combinators as C
 from tangents import environment, rows
-from tests.mutants import checking, of_choices, of_forward, of_lambdas, of_rows, of_spaces, of_terms
+from tests.mutants import checking, of_choices, of_control, of_forward, of_lambdas, of_rows, of_spaces, of_terms
 from tests.mutants.breaking import broken
 from tests.mutants.checks import CHECKS
 
@@ -13,6 +13,7 @@ MUTANTS = {
     **of_spaces.MUTANTS,
     **of_terms.MUTANTS,
     **of_choices.MUTANTS,
+    **of_control.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,

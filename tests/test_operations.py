@@ -70,7 +70,7 @@ COUNTS = {  # worked out by hand from shapes
     "branches": (
         lambda v: lax.cond(v[0] > 0, lambda v: jnp.sin(jnp.sin(v)), jnp.exp, v),
         (v,),
-        {"gt": 1, "sin": 6},
+        {"gt": 1, "sin": 6, "clamp": 1},
     ),
     "a loop without a bound": (
         lambda x: lax.while_loop(lambda s: s < 9.0, lambda s: jnp.exp(s), x),

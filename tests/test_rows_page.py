@@ -12,12 +12,13 @@ from jax.interpreters import ad
 import combinators as C
 from diffcurry.command import main
 from tangents import grad
-from tangents.rows import CONSTANT, NATIVE, ROWS, row_for
-from tangents.rows_page import DELEGATED, REFUSED, STRUCTURAL, page
+from tangents.rows import CONSTANT, NATIVE, ROWS
+from tangents.rows_kinds import Constant
+from tangents.rows_page import DELEGATED, PROGRAMS, REFUSED, STRUCTURAL, page
 
 INSTALLED = {p.name: p for p in vars(primitives).values() if isinstance(p, Primitive)}
 BY_JAX = {name for names in DELEGATED.values() for name in names}
-WAYS = [set(NATIVE), set(CONSTANT), BY_JAX, set(STRUCTURAL), set(REFUSED)]
+WAYS = [set(NATIVE), set(CONSTANT), BY_JAX, set(STRUCTURAL), set(PROGRAMS), set(REFUSED)]
 WITHOUT_A_RULE = {"nextafter"} if "nextafter" not in {p.name for p in ad.primitive_jvps} else set()  # before 0.12
 
 
@@ -37,16 +38,7 @@ def test_what_is_constant_is_constant_for_jax():
     """It has no inexact result, or JAX's derivative is zero."""
     for f in (lax.floor, lax.ceil, lax.round, lax.sign, lax.stop_gradient):
         assert float(jax.grad(f)(0.3)) == float(grad(f)(0.3)) == 0.0
-    assert set(CONSTANT) <= {name for name, row in ROWS.items() if row == ()}
-
-
-def test_a_row_is_left_to_jax_where_it_does_not_hold():
-    x, repeated = jnp.ones(3), {"unique_indices": False}
-    assert row_for("fft", (x,), {"fft_type": lax.FftType.RFFT, "fft_lengths": (3,)}) is None
-    assert row_for("abs", (lax.complex(x, x),), {}) is None
-    assert row_for("scatter", (x, jnp.zeros((2, 1), int), x[:2]), repeated) is None
-    assert row_for("scatter", (x, jnp.zeros((1, 1), int), x[:1]), repeated) is NATIVE["scatter"]
-    assert row_for("mul", (x, x), {"out_dtype": jnp.dtype("float32")}) is None
+    assert set(CONSTANT) <= {name for name, row in ROWS.items() if isinstance(row, Constant)}
 
 
 square = jnp.array([[2.0, 1.0], [1.0, 3.0]])

@@ -26,6 +26,7 @@ from combinators.show import parts
 from combinators.terms import Compose, Curry, Extend, Primitive, Proj
 from combinators.types import pack
 from compile_ccc import ccc, compat, lower, trace, tracing
+from compile_ccc.reducers import inlined
 from tangents import represent, value_and_grad
 from tangents.strategies import Pair, contexts, lambdas, tensors, terms, types, values_of
 
@@ -80,8 +81,8 @@ def run(program, *operands):
 def equation(eqn, operands):
     if eqn.primitive.name == "scan" and eqn.params["length"]:
         return loop(eqn, operands, *compat.scan_arity(eqn.params))
-    if compat.inlined(eqn) is not None:
-        return run(compat.inlined(eqn), *operands)
+    if (program := inlined(eqn)) is not None:
+        return run(program, *operands)
     result = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return result if eqn.primitive.multiple_results else [result]
 
@@ -291,7 +292,7 @@ def test_terms_are_of_every_kind():
     examples = drawn(terms(domain, size=12), 300)
     kinds = {k for k in vars(C.terms).values() if isinstance(k, type) and issubclass(k, C.Term) and k is not C.Term}
     missing = kinds - {type(t) for term in examples for t, _ in inside(term)}
-    assert missing == {C.terms.Operator}, "derivatives of functions with a list of calls for a cotangent do not exist"
+    assert missing == {C.terms.Operator, C.terms.Solve}, "lists of calls have no derivatives; equations, no solutions"
     uses = [[reads(term, len(domain))[len(domain) + i] for i in range(lets(term))] for term in examples]
     assert sum(max(u, default=0) > 1 for u in uses) > 5, "sharing"
     assert sum(min(u, default=1) == 0 for u in uses) > 5, "dead variables"

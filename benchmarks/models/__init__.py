@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from benchmarks.models.chains import jnp_chain, lax_chain
 from benchmarks.models.images import cnn, mlp
+from benchmarks.models.nested import NESTINGS, particle, saddle
 from benchmarks.models.numerics import rk4, sliced_transport
 from benchmarks.models.probability import gaussian_mixture, kalman
 from benchmarks.models.resnet import resnet
 from benchmarks.models.sequences import ctc, lstm, transformer
+from benchmarks.models.structured import bouncing_ball, residual_layers
 from benchmarks.problem import Problem
 
 
@@ -38,6 +41,10 @@ MODELS = {
     "rk4": Model(rk4, {"steps": 5, "batch": 2, "size": 3, "hidden": 4}),
     "ctc": Model(ctc, {"steps": 8, "batch": 2, "length": 3, "words": 5}),
     "sort": Model(sliced_transport, {"points": 7, "size": 3, "lines": 2}),
+    "cond in scan": Model(bouncing_ball, {"steps": 60, "hidden": 3}),
+    "checkpoint": Model(residual_layers, {"layers": 3, "width": 4, "batch": 2, "classes": 3}),
+    **{f"saddle {n}": Model(partial(saddle, n), {"steps": 12}) for n in NESTINGS},
+    **{f"particle {n}": Model(partial(particle, n), {"steps": 12, "time_steps": 12}) for n in NESTINGS},
     "jnp chain": Model(jnp_chain, {"length": 20}),
     "lax chain": Model(lax_chain, {"length": 20}),
 }

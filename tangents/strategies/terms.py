@@ -14,12 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from hypothesis import strategies as st
+from jax.ad_checkpoint import checkpoint_policies
 
 from combinators.context import Context
 from combinators.primitives import primitive
-from combinators.sums import Sum
+from combinators.sums import Sum, case
 from combinators.terms import (
     Call,
+    Checkpoint,
     Compose,
     Const,
     Curry,
@@ -34,7 +36,6 @@ from combinators.terms import (
     Scan,
     Tag,
     Term,
-    case,
     compose,
     prod,
 )
@@ -100,7 +101,7 @@ def _rules(goal: Goal) -> Iterator[Rule]:
         return
     if isinstance(cod, Tensor):
         yield from [_operation] * 6
-    yield from [*[_let] * 3, _chain, _named, _application, _application]
+    yield from [*[_let] * 3, _chain, _named, _again, _application, _application]
     if goal.callees():
         yield from [_call] * 3
     if not goal.control:
@@ -172,6 +173,11 @@ def _number(draw: st.DrawFn, goal: Goal) -> Term:
 
 def _named(draw: st.DrawFn, goal: Goal) -> Term:
     return Call(draw(arrows(goal.to(goal.codomain))), "f")
+
+
+def _again(draw: st.DrawFn, goal: Goal) -> Term:
+    policy = choose(draw, (None, checkpoint_policies.everything_saveable, checkpoint_policies.dots_saveable))
+    return Checkpoint(draw(arrows(goal.to(goal.codomain))), policy)
 
 
 def _operation(draw: st.DrawFn, goal: Goal) -> Term:

@@ -16,6 +16,7 @@ import jax
 from compile_ccc import arrow, operators, tracing
 from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, loops, named, primitives
 from tangents.rows import ROWS
+from tangents.rows_kinds import Constant
 
 evaluate, infer, represent = map(
     import_module, ("combinators.evaluate", "combinators.infer", "tangents.represent")
@@ -36,7 +37,7 @@ class Pullbacks:
     """The row of a primitive in the table of pullbacks."""
 
     name: str
-    row: tuple[Callable[..., Any], ...]
+    row: tuple[Callable[..., Any], ...] | Constant
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def forget() -> None:
         represent._keys,
         represent._plan,
         evaluate._called,
-        arrow.lower,
+        arrow._lowered,
         operators._code,
     ):
         cached.cache_clear()

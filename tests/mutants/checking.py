@@ -106,6 +106,16 @@ def agree(ours: Any, jaxs: Any, *arguments: Any) -> Check:
     return run
 
 
+def gives(f: Callable[..., Any], *rows: tuple[tuple[float, ...], Any]) -> Check:
+    """What a compiled derivative is at some points."""
+
+    def run() -> list[str]:
+        with jax.enable_x64(True):
+            return [found for at, right in rows if (found := difference(f(*at), jax.tree.map(np.float64, right)))]
+
+    return run
+
+
 def anew(make: Callable[[Any], Callable[[Any], Any]], *captured: Any) -> Check:
     """Functions that differ in what they capture, one after the other: each means what it says."""
 

@@ -12,7 +12,7 @@ from combinators import Context
 from combinators.terms import Fold
 from compile_ccc import ccc, function
 from tangents import grad, hessian, jacobian
-from tests.mutants.checking import agree, anew, as_jax, environment, holds, law, program, space
+from tests.mutants.checking import agree, anew, as_jax, environment, gives, holds, law, program, space
 
 S, V, M = C.Tensor(), C.Tensor(3), C.Tensor((2, 3))
 SIN, EXP, LOG, ADD, MUL, MAX = map(C.primitive, ("sin", "exp", "log", "add", "mul", "max"))
@@ -81,11 +81,101 @@ def inside(x, y):
     return ccc(lambda f, x: grad(f)(x) * x)(f, x)
 
 
+def picked(x, y):
+    return lax.cond(x > y, lambda a, b: jnp.sin(a) * b, lambda a, b: jnp.exp(a) - b * b, x, y)
+
+
+def numbered_branch(i, x, y):
+    return lax.switch(i, [lambda a, b: a * b * b, lambda a, b: jnp.sin(b), lambda a, b: jnp.exp(a * b)], x, y)
+
+
+def layers(policy=None):
+    layer = jax.checkpoint(lambda x, v: jnp.sin(jnp.tanh(x * v) * jnp.exp(v)), policy=policy)
+    return lambda x, y, v: jnp.sum(layer(y, layer(x, v)))
+
+
+def layers_of_numpy(x, y, v):
+    layer = lambda x, v: np.sin(np.tanh(x * v) * np.exp(v))
+    return np.sum(layer(y, layer(x, v)))
+
+
+def layers_in_a_scan(x, y, v):
+    step = jax.checkpoint(lambda s, e: (jnp.sin(s * e) - y, jnp.exp(s) * e))
+    s, out = lax.scan(step, x, v)
+    return s + jnp.sum(out)
+
+
+def steps_of_numpy(x, y, v):
+    total = 0.0
+    for e in v:
+        x, total = np.sin(x * e) - y, total + np.exp(x) * e
+    return x + total
+
+
+def system(m, v):
+    return jnp.linalg.solve(3.0 * jnp.eye(3, dtype=m.dtype) + jnp.sin(m), v)
+
+
+def system_of_numpy(m, v):
+    return np.linalg.solve(3.0 * np.eye(3) + np.sin(m), v)
+
+
+def spectrum(m):
+    """Of a symmetric matrix with values apart, as its lower triangle says."""
+    v, w = lax.linalg.eigh(jnp.sin(m) + jnp.diag(jnp.array([0.0, 4.0, 9.0], m.dtype)), symmetrize_input=False)
+    return jnp.sum(jnp.cos(w)) * jnp.abs(v[0, 1])
+
+
+def spectrum_of_numpy(m):
+    w, v = np.linalg.eigh(np.sin(m) + np.diag([0.0, 4.0, 9.0]))
+    return np.sum(np.cos(w)) * np.abs(v[0, 1])
+
+
+def singular(m):
+    u, s, vt = jnp.linalg.svd(jnp.sin(m) + jnp.array([[9.0, 0.0, 0.0], [0.0, 4.0, 0.0]], m.dtype), full_matrices=False)
+    return jnp.sum(jnp.cos(s)) * jnp.abs(u[0, 1] * vt[0, 2])
+
+
+def singular_of_numpy(m):
+    u, s, vt = np.linalg.svd(np.sin(m) + np.array([[9.0, 0.0, 0.0], [0.0, 4.0, 0.0]]), full_matrices=False)
+    return np.sum(np.cos(s)) * np.abs(u[0, 1] * vt[0, 2])
+
+
+def phase(x, y):
+    return jnp.real(lax.sign(lax.complex(jnp.sin(x) + 2.0, y)))
+
+
+def reduced(v):
+    return lax.reduce(jnp.sin(v) + 2.0, jnp.zeros((), v.dtype), lambda a, b: jnp.sqrt(a * a + b * b), (0,))
+
+
+def applied(v):
+    """At the first entry twice, and at the last."""
+    return v.at[jnp.array([0, 2, 0])].apply(lambda x: jnp.sin(x) + x * x)
+
+
+def applied_of_numpy(v):
+    f = lambda x: np.sin(x) + x * x
+    return np.array([f(f(v[0])), v[1], f(v[2])])
+
+
 NUMBER = C.Tensor((), np.int32)
 CHECKS = {
+    "eigenvalues and vectors": holds(spectrum, C.Tensor((3, 3)), meaning=spectrum_of_numpy),
+    "singular values and vectors": holds(singular, M, meaning=singular_of_numpy),
+    "a phase": holds(phase, S, S, meaning=lambda x, y: (np.sin(x) + 2) / np.hypot(np.sin(x) + 2, y)),
+    "a reduction by a program": holds(reduced, V, meaning=lambda v: np.linalg.norm(np.sin(v) + 2)),
+    "writing by a function": holds(applied, V, meaning=applied_of_numpy),
     "a chosen function": holds(C.prod(CHOSEN, p0) >> C.eval, (S, C.Sum(S, S)), examples=6),
     "functions in turn": holds(in_turn, S, S, meaning=turns, spaces=("environment",)),
     "a function by number": holds(by_number, S, NUMBER, NUMBER, meaning=numbered, examples=12),
+    "a number as a tag": holds(
+        C.prod(p1, p0 >> C.tag(3)) >> C.case(p0 >> SIN, p0 >> EXP, p0),
+        NUMBER,
+        S,
+        meaning=lambda i, x: np.sin(x) if i <= 0 else np.exp(x) if i == 1 else x,
+        examples=12,
+    ),
     "a tag": law("coproducts: tag of 2, number 1", "meaning", examples=5),
     "a derivative inside": holds(
         inside, S, S, meaning=lambda x, y: (np.sin(x * y) + x * y * np.cos(x * y)) * x, spaces=("environment",)
@@ -112,6 +202,26 @@ CHECKS = {
     ),
     "a case": holds(C.case(MUL, C.prod(p0 >> SIN, p1 >> EXP) >> MUL), S, C.Sum(S, S), examples=6),
     "a case with a constant branch": holds(C.case(C.const(0.5), SIN), C.Sum(S, S), examples=6),
+    "a cond over arrays": holds(picked, S, S, meaning=lambda x, y: np.sin(x) * y if x > y else np.exp(x) - y * y),
+    "a compiled cond": gives(
+        grad(picked, argnums=(0, 1)),
+        ((1.5, 0.5), (0.5 * np.cos(1.5), np.sin(1.5))),
+        ((0.2, 0.7), (np.exp(0.2), -1.4)),
+    ),
+    "a switch over arrays": holds(
+        numbered_branch,
+        NUMBER,
+        S,
+        S,
+        meaning=lambda i, x, y: x * y * y if i <= 0 else np.sin(y) if i == 1 else np.exp(x * y),
+        examples=12,
+    ),
+    "a checkpoint": holds(layers(), S, S, V, meaning=layers_of_numpy),
+    "a checkpoint that saves": holds(
+        layers(lambda p, *_, **__: p.name in ("tanh", "mul")), S, S, V, meaning=layers_of_numpy
+    ),
+    "a checkpoint in a scan": holds(layers_in_a_scan, S, S, V, meaning=steps_of_numpy),
+    "a linear system": holds(system, C.Tensor((3, 3)), V, meaning=system_of_numpy),
     "a logarithm in a branch": holds(IN_A_BRANCH, Context(S, C.Sum(S, S)), examples=6),
     "a fold from the last": holds(C.prod(C.curry(STEP), p0, p1) >> Fold(reverse=True), S, V),
     "a fold": program("C.fold(function(lambda s, e: jnp.sin(s * y) - e * x, S, S), x, v)"),

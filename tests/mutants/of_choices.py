@@ -39,7 +39,7 @@ MUTANTS = {
     ),
     "a case does not take the cotangent of one function out": (
         "a chosen function",
-        Code(choice._switch, "filled(narrow(g, y, type, leaf), y, leaf)", "filled(g, y, leaf)"),
+        Code(choice._switch, "arriving(narrow(g, y, type, leaf), y, leaf)", "arriving(g, y, leaf)"),
     ),
     "a loop does not take the cotangent of its first function out": (
         "functions in turn",
@@ -50,10 +50,10 @@ MUTANTS = {
         Code(loops.loop, "g_after = narrowed(g_after)", "pass"),
     ),
     # numbers choose
-    "a tag counts from one": ("a tag", Code(sums.tagged, "jnp.clip(index, 0, count - 1)", "jnp.clip(index - 1, 0, 9)")),
+    "a tag counts from one": ("a tag", Code(sums._within, "return index if", "return index - 1 if")),
     "a tag out of range is no alternative": (
-        "a function by number",
-        Code(sums.tagged, "jnp.clip(index, 0, count - 1)", "index % count"),
+        "a number as a tag",
+        Code(sums._within, "if number.dtype != bool:", "number = number % count\n    if False:"),
     ),
     "a stack is in another order": (
         "a function by number",

@@ -14,7 +14,7 @@ MUTANTS = {
         "variables after an abstraction",
         Code(
             translate._expression,
-            "return compose(*_restriction(scope, e), translate(e))",
+            "return compose(*_restriction(scope, e.free), translate(e))",
             "scope[e.parameter] = len(scope); return Curry(_block(scope, e.body), e.parameter.type)",
         ),
     ),
@@ -40,7 +40,7 @@ MUTANTS = {
     ),
     "a result is not captured": (
         "a capture that is the result",
-        Code(lambda_terms.lam, "(*used, body.result)", "used"),
+        Code(lambda_terms.free_variables, "(*used, block.result)", "used"),
     ),
     "inner abstractions capture nothing": (
         "two captures, the later one first",

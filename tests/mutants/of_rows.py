@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax import lax
 
+from compile_ccc import reducers, writing
 from tangents import (
     delegate,
     primitives,
@@ -12,14 +13,16 @@ from tangents import (
     rows_linear,
     rows_products,
     rows_reductions,
+    rows_spectral,
 )
+from tangents.rows_kinds import NONE, Constant
 from tests.mutants.breaking import Code, Pullbacks
 
 MUTANTS = {
     # primitives
     "cotangents of active arguments go to the first places": (
         "mul by a constant",
-        Code(primitives.primitive, "zip(asked, cotangents, strict=True)", "enumerate(cotangents)"),
+        Code(primitives.primitive, "(asked[i], cotangents[i])", "(i, cotangents[i])"),
     ),
     "JAX's rule gets the arguments in another order": (
         "igamma",
@@ -31,7 +34,7 @@ MUTANTS = {
     ),
     "JAX's rule gets the cotangent of the first result for all": (
         "sort",
-        Code(primitives._parts, "g.part(i), y", "g.part(0), y"),
+        Code(primitives.primitive, "{i: c for i, c in sorted", "{i: g[min(g)] for i, c in sorted"),
     ),
     # rows
     "mul forgets a factor": (
@@ -45,6 +48,55 @@ MUTANTS = {
     "div has the other sign": (
         "div",
         Pullbacks("div", (rows.ROWS["div"][0], lambda g, y, a, b, **_: rows_kinds.fit(g * y / b, b))),
+    ),
+    "eigenvectors turn the other way": (
+        "eigenvalues and vectors",
+        Code(
+            rows_spectral._by_gaps,
+            "x.ndim - 1), _along(values, like, x.ndim - 2)",
+            "x.ndim - 2), _along(values, like, x.ndim - 1)",
+        ),
+    ),
+    "eigh forgets one triangle": (
+        "eigenvalues and vectors",
+        Code(rows_spectral._eigh, "lax.add(whole, _adjoint(whole))", "whole"),
+    ),
+    "svd forgets what leaves the columns": (
+        "singular values and vectors",
+        Code(rows_spectral._svd, "if vt.shape[-1] > vt.shape[-2]:", "if False:"),
+    ),
+    "svd turns by the values themselves": (
+        "singular values and vectors",
+        Code(rows_spectral._svd, "lax.mul(s, s)", "s"),
+    ),
+    "the phase turns the other way": (
+        "a phase",
+        Code(
+            rows_elementwise._sign,
+            "lax.mul(lax.complex(lax.full_like(turn, 0), turn), lax.conj(y))",
+            "lax.mul(lax.complex(lax.full_like(turn, 0), turn), y)",
+        ),
+    ),
+    "the phase is not by the size": (
+        "a phase",
+        Code(rows_elementwise._turned, "lax.div(turn, _nonzero(size))", "turn"),
+    ),
+    "the sign of a complex number is a step": ("a phase", Pullbacks("sign", Constant(NONE))),
+    "a tree forgets the odd one": (
+        "a reduction by a program",
+        Code(reducers._tree, "if n % 2 else pairs", "if False else pairs"),
+    ),
+    "a reduction forgets where it starts": (
+        "a reduction by a program",
+        Code(
+            reducers._from,
+            "by_entries(f, ys[0].ndim)(*(lax.broadcast(s, ys[0].shape) for s in starts), *ys)",
+            "[-y for y in ys]",
+        ),
+    ),
+    "a function that is applied twice counts once": (
+        "writing by a function",
+        Code(writing._scattered, "> 1", "> 9"),
     ),
     "sub has no sign": ("sub", Pullbacks("sub", rows.ROWS["add"])),
     "tanh forgets the square": ("tanh", Pullbacks("tanh", (lambda g, y, x, **_: g * (1 - y),))),

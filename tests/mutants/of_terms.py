@@ -59,7 +59,11 @@ MUTANTS = {
     ),
     "the pullback of the first branch for all": (
         "a case",
-        Code(choice._switch, "made[i].residuals.pull(kept_now[i]", "made[0].residuals.pull(kept_now[0]"),
+        Code(
+            choice._switch,
+            "pulled[i](kept_now[i], [], of_branch(made[i].y))",
+            "pulled[0](kept_now[0], [], of_branch(made[0].y))",
+        ),
     ),
     "a traced case loses the environment": (
         "a case",
@@ -96,7 +100,7 @@ MUTANTS = {
     ),
     "a scan drops the cotangents of its outputs": (
         "a scan",
-        Code(loops.loop, "filled(g_outputs, outputs, leaf)", "filled(ZERO, outputs, leaf)"),
+        Code(loops.loop, "arriving(g_outputs, outputs, leaf)", "{}"),
     ),
     "a map takes the first row for the sum": ("a map", Code(loops.mapping, "jnp.sum(c, 0, dtype=c.dtype)", "c[0]")),
     "a map drops the cotangent of its elements": (

@@ -1,0 +1,68 @@
+"""The edge: what users hand in, held against what it has to be; one check for each kind of thing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from combinators.errors import ArgumentError, ArityError
+
+
+def whole(name: str, number: Any, least: int, most: int | None = None) -> int:
+    """The int that a whole number from `least` on is; truth values and floats are none.  Raises `ArgumentError`."""
+    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if is_whole and least <= number and (most is None or number <= most):
+        return int(number)
+    raise ArgumentError(
+        f"{name} is no number that it can be",
+        expected=f"a whole number from {least} {'on' if most is None else f'to {most}'}",
+        got=f"{number!r} of type {type(number).__name__}",
+        hint="numbers of things are ints of Python, which tracing does not change",
+    )
+
+
+def one_of(name: str, value: Any, choices: Iterable[Any], hint: str) -> None:
+    """Raises `ArgumentError` for a setting that is none of those that there are, by type and value."""
+    choices = list(choices)
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise ArgumentError(
+            f"there is no such setting of {name}",
+            expected=" or ".join(map(repr, choices)),
+            got=repr(value),
+            hint=hint,
+        )
+
+
+def no_keywords(f: object, keywords: Mapping[str, Any]) -> None:
+    """Raises `ArityError` for arguments by name, where a function knows its arguments by their places."""
+    if keywords:
+        raise ArityError(
+            "a function is called with arguments by name",
+            part=f,
+            expected="arguments by position",
+            got=", ".join(keywords),
+            hint="functions that are values, and terms, have no names for their arguments: write f(x)",
+        )
+
+
+def place(key: Any) -> int:
+    """The int that a place in a context is.  Raises `ArgumentError` for what is none."""
+    try:
+        return operator.index(key)
+    except TypeError:
+        raise ArgumentError(
+            "this is no place in a context",
+            expected="an int",
+            got=f"{key!r} of type {type(key).__name__}",
+            hint="places count from 0, and from the end below it",
+        ) from None
+
+
+def check_loop(reverse: Any, length: Any) -> None:
+    """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs."""
+    one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
+    if length is not None:
+        whole("the length of a loop", length, 0)

@@ -1,0 +1,36 @@
+"""Exceptions of functions of the host: JAX hands them on as text, and here they come out as they were raised."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import jax
+
+_raised: deque[Exception] = deque(maxlen=16)  # of functions of the host, and not yet come out
+
+
+def noting_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+    """f called on the host by compiled code, in whatever thread."""
+    try:
+        return f(*arguments, **keywords)
+    except Exception as error:
+        _raised.append(error)
+        raise
+
+
+def with_own_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+    """f, which runs compiled code; what a function of the host raised in that is raised."""
+    try:
+        return f(*arguments, **keywords)
+    except jax.errors.JaxRuntimeError as error:
+        own = next((e for e in reversed(_raised) if _tells_of(error, e)), None)
+        if own is None:
+            raise
+        _raised.remove(own)
+        raise own from None
+
+
+def _tells_of(error: Exception, own: Exception) -> bool:
+    text = str(error)
+    return type(own).__name__ in text and str(own) in text

@@ -1,0 +1,61 @@
+"""Choices in programs that are being written: one equation, without what `lax.switch` works out of any functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+from jax import lax
+
+from combinators import control, staging
+from compile_ccc import compat
+from compile_ccc.programs import Program
+from compile_ccc.recording import current, inlined, record
+
+
+def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
+    """The result of the branch of this number, which is one of them; all give arrays of the same types."""
+    recorder = current()
+    if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes() or len(branches) == 1:
+        return control.switch(which, branches)
+    programs = [record(branch, name="branch") for branch in branches]
+    types = [[v.aval for v in program.outputs] for program in programs]
+    if any(t != types[0] for t in types):
+        differ = [len(set(column)) > 1 for column in zip(*types, strict=True)]
+        programs = [record(lambda p=p: _strong(inlined(p), differ), name="branch") for p in programs]
+        types = [[v.aval for v in program.outputs] for program in programs]
+    if any(t != types[0] or p.is_high or p.jaxpr.effects for t, p in zip(types, programs, strict=True)):
+        return control.switch(which, [lambda p=p: inlined(p) for p in programs])
+    values = {id(value): value for program in programs for value in program.constants}
+    params = {**_written(), "branches": tuple(_over(program, values) for program in programs)}
+    wires = [recorder.wire(value) for value in (which, *values.values())]
+    results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
+    return programs[0].form.unflatten(results)
+
+
+def _strong(result: Any, which: list[bool]) -> Any:
+    """A result of which these leaves have no weak type."""
+    leaves, form = jax.tree.flatten(result)
+    strong = lambda x: jex.primitives.convert_element_type_p.bind(
+        x, new_dtype=jax.typeof(x).dtype, weak_type=False, sharding=None
+    )
+    return form.unflatten([strong(x) if w else x for x, w in zip(leaves, which, strict=True)])
+
+
+def _over(program: Program, values: dict[int, Any]) -> Any:
+    """The program for JAX as one of all these values, its own constants among them."""
+    own = dict(zip(map(id, program.constants), program.variables, strict=True))
+    inputs = [own.get(name) or jex.Var(jax.typeof(value)) for name, value in values.items()]
+    names = staging.names("branch", len(inputs), len(program.outputs))
+    return jex.Jaxpr([], inputs, program.outputs, program.equations, jex.no_effects, names)
+
+
+@lru_cache(maxsize=1)
+def _written() -> dict[str, Any]:
+    """The parameters of a choice, as JAX writes them."""
+    with jax.disable_jit(False):
+        program = staging.program(lambda p, x: [lax.cond(p, lax.neg, lax.abs, x)], map(jax.typeof, (True, 0.0)))
+    return next(e.params for e in program.eqns if e.primitive is jex.primitives.cond_p)

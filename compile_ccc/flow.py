@@ -1,0 +1,78 @@
+"""What depends on what in a program of JAX: forwards, what an input reaches; backwards, what an output needs.
+
+Both look into calls, branches and loops, where a state that is not used is dead however often it is carried around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.extend.core as jex
+from jax.interpreters import partial_eval
+
+from combinators import staging
+from compile_ccc import compat
+
+
+def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any], set[Any]]:
+    """The equations that an output or an effect depends on, and all variables that they, and the outputs, read.
+
+    Of an equation with programs in it, only what is read of its results is left.
+    """
+    read, alive = {v for v in outputs if type(v) is not jex.Literal}, []
+    for equation in reversed(equations):
+        wanted = [v in read for v in equation.outvars]
+        if equation.effects or any(wanted):
+            if not all(wanted) and not equation.effects and staging.holds_programs(equation.params):
+                equation = _narrowed(equation, wanted)
+            read.update([v for v in equation.invars if type(v) is not jex.Literal])
+            alive.append(equation)
+    return alive[::-1], read
+
+
+def _narrowed(equation: Any, wanted: list[bool]) -> Any:
+    """The equation with these of its results alone, as JAX writes it."""
+    inputs = list(dict.fromkeys(v for v in equation.invars if type(v) is not jex.Literal))
+    names = staging.names("equation", len(inputs), len(equation.outvars))
+    alone = jex.Jaxpr([], inputs, equation.outvars, [equation], jex.no_effects, names)
+    (lean,) = partial_eval.dce_jaxpr(alone, wanted)[0].eqns
+    return lean
+
+
+def reached(program: Any, given: Sequence[bool]) -> list[bool]:
+    """Which outputs of a program depend on one of these inputs."""
+    moved = {v for v, g in zip(program.invars, given, strict=True) if g}
+    for equation in program.eqns:
+        operands = [type(v) is not jex.Literal and v in moved for v in equation.invars]
+        if any(operands):
+            moved.update(v for v, r in zip(equation.outvars, _through(equation, operands), strict=True) if r)
+    return [type(v) is not jex.Literal and v in moved for v in program.outvars]
+
+
+def _through(equation: Any, operands: list[bool]) -> list[bool]:
+    """Which results of an equation depend on one of these operands."""
+    params = equation.params
+    match equation.primitive.name:
+        case "jit" | "closed_call":
+            return reached(compat.called(equation), operands)
+        case "remat2":
+            return reached(params["jaxpr"], operands)
+        case "cond" if not operands[0]:
+            of_branches = [reached(branch, operands[1:]) for branch in params["branches"]]
+            return list(map(any, zip(*of_branches, strict=True)))
+        case "scan":
+            constants, carry = compat.scan_arity(params)
+            fixed, state, rows = (
+                operands[:constants],
+                operands[constants : constants + carry],
+                operands[constants + carry :],
+            )
+            while True:
+                after = reached(params["jaxpr"], [*fixed, *state, *rows])
+                grown = [a or b for a, b in zip(state, after, strict=False)]
+                if grown == state:
+                    return [*state, *after[carry:]]
+                state = grown
+        case _:
+            return [True] * len(equation.outvars)

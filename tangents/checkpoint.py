@@ -1,0 +1,78 @@
+"""Representation of `checkpoint`: what its pullback would keep is worked out again from the argument.
+
+    checkpoint(f) x = (y, λ g. let (_, pb) = f x in pb g)    where f x = (y, _)
+
+f is represented once.  Of its program forward a first run gives y, and a second one, in the pullback, the residuals:
+that program is cut where the residuals are, which depend on the cotangents that arrive.  What a policy saves is handed
+from the first run to the second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.ad_checkpoint import Offloadable, Saveable
+
+from combinators.terms import Checkpoint
+from compile_ccc.recording import Tape, inlined, record, run
+from compile_ccc.remat import remat
+from tangents.leaves import arriving, placed, present
+from tangents.space import Representation, Represented, Space
+from tangents.sparse import ZERO, Cotangent, is_active, marks, nothing, release, remark
+
+
+def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> Represented:
+    """checkpoint(f) x = (y, λ g. pb g) for the (y, pb) of a second run of f"""
+    leaf = space.is_leaf
+    leaves, form = jax.tree.flatten(release(x))
+    held = marks(x, leaf)
+    tape = Tape(
+        lambda *again: rep(term.body, remark(form.unflatten(again), held, leaf)), *leaves, opened=bool(term.policy)
+    )
+    y, pb = tape.result
+    saved, places = _saved(tape, term.policy)
+    values, kept = inlined(tape.giving((release(y), saved)), leaves)
+    kept = [_moved(value, place and place.dst) for value, place in zip(kept, places, strict=True)]
+    result = remark(values, marks(y, leaf), leaf)
+    if not is_active(result, leaf):
+        return result, nothing
+
+    def pullback(g: Cotangent) -> Cotangent:
+        given = arriving(g, result, leaf)
+        if not given:
+            return ZERO
+        pull = record(lambda g: present(pb(placed(g, y, leaf)), x, leaf), given)
+        constants, pull.constants = pull.constants, []
+        second = tape.giving([value for value in constants if tape.has(value)], known=saved, silent=True)
+
+        def again(leaves: list[Any], kept: list[Any], g: dict[int, Any]) -> Any:
+            there = [_moved(value, place and place.src) for value, place in zip(kept, places, strict=True)]
+            found = iter(inlined(second, [*leaves, *there]))
+            residuals = [next(found) if tape.has(value) else value for value in constants]
+            return pull.form.unflatten(run(pull, [*residuals, *jax.tree.leaves(g)]))
+
+        return placed(remat(again, leaves, kept, given, prevent_cse=term.prevent_cse), x, leaf)
+
+    return result, pullback
+
+
+def _saved(tape: Tape, policy: Any) -> tuple[list[Any], list[Offloadable | None]]:
+    """The values that a policy saves, and where to; it is asked for what calls do, and of loops as a whole."""
+    saved: list[Any] = []
+    places: list[Offloadable | None] = []
+    for equation in tape.recorder.equations if policy else ():
+        verdict = policy(equation.primitive, *(v.aval for v in equation.invars), **equation.params)
+        place = verdict if isinstance(verdict, Offloadable) else None
+        if (place or verdict is True or verdict is Saveable) and not equation.effects:
+            saved += tape.results(equation)
+            places += [place] * len(equation.outvars)
+    return saved, places
+
+
+def _moved(value: Any, place: str | None) -> Any:
+    """A value in the memory of this name."""
+    return value if place is None else jax.device_put(value, _SPACES[place])
+
+
+_SPACES = {"device": jax.memory.Space.Device, "pinned_host": jax.memory.Space.Host}
