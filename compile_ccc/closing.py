@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -63,38 +64,11 @@ def captures(eqn: Any) -> bool:
     return named and any(map(rules.captured_tracers, filter(rules.is_function, eqn.params.values())))
 
 
-def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
-    """The call of an equation as a function of what its rule captured and of its operands, with what that is."""
-    program, first = eqn.params["call_jaxpr"], eqn.params["num_consts"]
-    real = [not is_discrete(type_of(v.aval)) for v in eqn.invars[first:]]
-    symbolic = eqn.params["symbolic_zeros"]
-    jaxpr, consts, out_zeros = compat.rule_program(eqn, [symbolic and not r for r in real])
-    captured = {id(c): c for c in consts if isinstance(c, jax.core.Tracer)}
-    names = list(captured)  # a rule that held the tracers would be one that captured them
-    parts = [names.index(id(c)) if id(c) in captured else _Known(c) for c in consts]
-
-    @jax.custom_jvp
-    def call(values: tuple[Any, ...], operands: tuple[Any, ...]) -> Any:
-        return jax.core.eval_jaxpr(program, program.consts, *operands)
-
-    def rule(primals: Any, tangents: Any) -> Any:
-        (values, operands), (of_values, of_operands) = primals, tangents
-        if not all(isinstance(t, SymbolicZero) for t in (*of_values, *of_operands[:first])):
-            raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
-        given = [p.value if isinstance(p, _Known) else values[p] for p in parts]
-        written = [
-            jnp.zeros(x.shape, x.dtype) if r and isinstance(t, SymbolicZero) else t if r else _no_tangent(x)
-            for x, t, r in zip(operands[first:], of_operands[first:], real, strict=True)
-            if r or not symbolic
-        ]
-        results = _run(jaxpr, [*given, *operands[first:], *written], dict(zip(names, values, strict=True)))
-        y, t = results[: len(out_zeros)], iter(results[len(out_zeros) :])
-        return y, [
-            SymbolicZero(jax.typeof(p).to_tangent_aval()) if z else next(t) for p, z in zip(y, out_zeros, strict=True)
-        ]
-
-    call.defjvp(rule, symbolic_zeros=True)
-    return call, list(captured.values())
+@contextmanager
+def closing() -> Generator[None]:
+    """Inside of the `with`, the running trace is a `_Closing` one."""
+    with jex.take_current_trace() as around, jex.set_current_trace(_Closing(around)):
+        yield
 
 
 class _Closing(jax.core.Trace):  # type: ignore[type-arg]
@@ -122,30 +96,20 @@ class _Closing(jax.core.Trace):  # type: ignore[type-arg]
             return self.around.process_custom_jvp_call(primitive, *functions, **params)
         with jex.set_current_trace(self.around):
             types = list(map(jax.typeof, operands))
-            tangents = [t.to_tangent_aval() for t in types]
-            program = staging.program(lambda *xs: list(map(_written, jvp.call_wrapped(*xs))), [*types, *tangents])
+            written = lambda *xs: list(map(_written, jvp.call_wrapped(*xs)))
+            program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
             for store in filter(None, jvp.stores):
-                store.reset()  # what the function itself gives is stored there again
-            captured = [c for c in program.consts if isinstance(c, jax.core.Tracer)]
-            names = list(map(id, captured))
-            parts = [names.index(id(c)) if id(c) in names else _Known(c) for c in program.consts]
+                store.reset()  # the call of the function itself fills it again
+            rule, captured = _rule(program.jaxpr, program.consts)
             call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
 
-            def rule(primals: Any, tangents: Any) -> Any:
+            def of_tangents(primals: Any, tangents: Any) -> Any:
                 (values, operands), (_, given) = primals, tangents
-                constants = [p.value if isinstance(p, _Known) else values[p] for p in parts]
-                results = _run(program.jaxpr, [*constants, *operands, *given], dict(zip(names, values, strict=True)))
+                results = rule(values, [*operands, *given])
                 return results[: len(results) // 2], results[len(results) // 2 :]
 
-            call.defjvp(rule)
+            call.defjvp(of_tangents)
             return call(captured, list(operands))
-
-
-@contextmanager
-def closing() -> Generator[None]:
-    """Inside of the `with`, the running trace is a `_Closing` one."""
-    with jex.take_current_trace() as around, jex.set_current_trace(_Closing(around)):
-        yield
 
 
 def mapped(tracers: list[Any]) -> bool:
@@ -153,27 +117,65 @@ def mapped(tracers: list[Any]) -> bool:
     return any(compat.variable_of(t) is None for t in tracers)
 
 
-def _zeros(like: Any) -> Any:
-    return jnp.zeros(like.shape, like.dtype)
+@dataclass(frozen=True)
+class _Rule:
+    """A rule as a program: its constants are what it captured, by the numbers in `names`, or known."""
+
+    jaxpr: Any
+    names: tuple[int, ...]
+    known: tuple[Any, ...]  # None for what it captured; a rule that held the tracers would be one that captured them
+    places: tuple[int, ...]
+
+    def __call__(self, values: Any, rest: list[Any]) -> list[Any]:
+        """What the program gives for these values of what it captured, and its other inputs."""
+        pairs = zip(self.known, self.places, strict=True)
+        constants = [values[place] if place >= 0 else constant for constant, place in pairs]
+        return _run(self.jaxpr, [*constants, *rest], dict(zip(self.names, values, strict=True)))
 
 
-def _written(value: Any) -> Any:
-    return _zeros(value) if isinstance(value, SymbolicZero) else value
+def _rule(jaxpr: Any, constants: Any) -> tuple[_Rule, list[Any]]:
+    """The rule that a program with these constants is, and the tracers that it captured."""
+    captured = list({id(c): c for c in constants if isinstance(c, jax.core.Tracer)}.values())
+    names = tuple(map(id, captured))
+    places = tuple(names.index(id(c)) if id(c) in names else -1 for c in constants)
+    known = tuple(None if place >= 0 else c for c, place in zip(constants, places, strict=True))
+    return _Rule(jaxpr, names, known, places), captured
 
 
-class _Known:
-    """A constant of a rule, beside the numbers of what it captured."""
+def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """The call of an equation as a function of what its rule captured and of its operands, with what that is."""
+    program, first, symbolic = (eqn.params[name] for name in ("call_jaxpr", "num_consts", "symbolic_zeros"))
+    real = [not is_discrete(type_of(v.aval)) for v in eqn.invars[first:]]
+    jaxpr, constants, zeros = compat.rule_program(eqn, [symbolic and not r for r in real])
+    rule, captured = _rule(jaxpr, constants)
 
-    def __init__(self, value: Any):
-        self.value = value
+    @jax.custom_jvp
+    def call(values: Any, operands: Any) -> Any:
+        return jax.core.eval_jaxpr(program, program.consts, *operands)
+
+    def of_tangents(primals: Any, tangents: Any) -> Any:
+        (values, operands), (of_values, of_operands) = primals, tangents
+        if not all(isinstance(t, SymbolicZero) for t in (*of_values, *of_operands[:first])):
+            raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
+        given = zip(of_operands[first:], real, strict=True)
+        results = rule(values, [*operands[first:], *(_written(t) for t, r in given if r or not symbolic)])
+        y, t = results[: len(zeros)], iter(results[len(zeros) :])
+        tangent = lambda x, zero: SymbolicZero(jax.typeof(x).to_tangent_aval()) if zero else next(t)
+        return y, [tangent(x, zero) for x, zero in zip(y, zeros, strict=True)]
+
+    call.defjvp(of_tangents, symbolic_zeros=True)
+    return call, captured
 
 
-def _no_tangent(x: Any) -> Any:
-    return np.zeros(x.shape, jax.dtypes.float0)
+def _written(t: Any) -> Any:
+    """A tangent, zeros written out."""
+    if not isinstance(t, SymbolicZero):
+        return t
+    return np.zeros(t.shape, t.dtype) if t.dtype == jax.dtypes.float0 else jnp.zeros(t.shape, t.dtype)
 
 
 def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:
-    """The results of a program on its constants and inputs; its equations may have captured these, or known values."""
+    """The results of a program on its constants and inputs; its equations may have captured these, or what is known."""
     env = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
     for eqn in jaxpr.eqns:
         operands = tuple(v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars)
