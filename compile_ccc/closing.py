@@ -171,7 +171,8 @@ def _written(t: Any) -> Any:
     """A tangent, zeros written out."""
     if not isinstance(t, SymbolicZero):
         return t
-    return np.zeros(t.shape, t.dtype) if t.dtype == jax.dtypes.float0 else jnp.zeros(t.shape, t.dtype)
+    type: Any = t.aval
+    return np.zeros(type.shape, type.dtype) if type.dtype == jax.dtypes.float0 else jnp.zeros(type.shape, type.dtype)
 
 
 def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:

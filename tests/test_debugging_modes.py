@@ -1,4 +1,4 @@
-"""Derivatives under JAX's switches for debugging, `debug_nans` and `checking_leaks`, and with its rules of other kinds."""
+"""Derivatives under JAX's switches for debugging, `debug_nans` and `checking_leaks`, and with its other rules."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ UNDEFINED = {
 
 @pytest.mark.parametrize("program", UNDEFINED)
 def test_a_nan_is_an_error_that_names_the_operation(program):
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="encountered in (div|mul|log)") as raised:
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"encountered in (div|mul|log)") as raised:
         UNDEFINED[program]()
     assert type(raised.value) is FloatingPointError
 
