@@ -149,7 +149,7 @@ def evaluate_checked(term: Term, x: Any) -> Any:
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = pack(arguments) if f.code.argument is None else conform(arguments, f.code.argument, f)
-    require_values((f, x))
+    require_values((f.environment, x))
     return with_own_exceptions(_apply_checked, f, x)
 
 
