@@ -169,10 +169,11 @@ def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
 
 def _written(t: Any) -> Any:
     """A tangent, zeros written out."""
-    if not isinstance(t, SymbolicZero):
-        return t
-    type: Any = t.aval
-    return np.zeros(type.shape, type.dtype) if type.dtype == jax.dtypes.float0 else jnp.zeros(type.shape, type.dtype)
+    return _zeros(t) if isinstance(t, SymbolicZero) else t
+
+
+def _zeros(like: Any) -> Any:
+    return (np if like.dtype == jax.dtypes.float0 else jnp).zeros(like.shape, like.dtype)
 
 
 def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.core
@@ -85,6 +86,24 @@ def has_named_axes() -> bool:
 def is_staged_otherwise(primitive: jex.Primitive) -> bool:
     """Whether JAX writes an operation down in a way of its own."""
     return primitive.name.startswith("call_hi_primitive")
+
+
+def keeps_rule(params: dict[str, Any]) -> bool:
+    """Whether an operation, or one in its programs, calls a function with a rule that JAX has as an object of its own.
+
+    In terms of lower operations, it would lose the rule.
+    """
+    ruled = type(params.get("_prim")).__name__ in ("CustomJVPTraced", "CustomVJPTraced")
+    return ruled or any(map(_holds_rule, jex.jaxprs_in_params(params)))
+
+
+_ruled: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def _holds_rule(program: Any) -> bool:
+    if program not in _ruled:
+        _ruled[program] = any(keeps_rule(eqn.params) for eqn in program.eqns)
+    return _ruled[program]
 
 
 def flags() -> tuple[Any, ...]:

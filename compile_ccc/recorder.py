@@ -43,7 +43,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         super().__init__()
         self.equations: list[Any] = []
         self._opened = opened
-        self.is_high = self.requires_low = False  # an operation stays as high as it is, with the rule that it has
+        self.is_high = self.requires_low = False  # which operations have to be low, `process_primitive` says
         self.constants: dict[int, tuple[Wire, Any]] = {}
         self._setting = staging.settings()
 
@@ -71,6 +71,11 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if folded is not None:
                 return self.wire(folded)
         types = tuple([wire.aval for wire in wires])
+        if primitive.is_high(*types, **params):
+            if not compat.keeps_rule(params):
+                with jex.set_current_trace(self):
+                    return primitive.to_lojax(*wires, **params)
+            self.is_high = True
         if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:

@@ -1,4 +1,4 @@
-"""Derivatives under JAX's switches for debugging, `debug_nans` and `checking_leaks`, and with its other rules."""
+"""Derivatives under switches of JAX: `debug_nans`, `checking_leaks`, and those for other implementations of rules."""
 
 import jax
 import jax.numpy as jnp
