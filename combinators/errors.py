@@ -111,7 +111,7 @@ class ArgumentError(DiffcurryError):
 
 
 class UnknownPrimitiveError(DiffcurryError):
-    """No primitive of this name is known, or it lacks a parameter."""
+    """No primitive of this name is known, or it has not a parameter of this name."""
 
 
 class TracedBranchError(DiffcurryError):
@@ -139,7 +139,7 @@ class LoopError(DiffcurryError):
 
 
 class BudgetError(DiffcurryError):
-    """A computation takes more steps than it was given."""
+    """A computation takes more steps than it was given, or nests deeper than Python's stack."""
 
 
 class UndecidedError(DiffcurryError):

@@ -157,7 +157,7 @@ def evaluate_checked(term: Term, x: Any) -> Any:
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
-    require_values((f, x))
+    require_values((f.environment, x))
     return from_records(with_own_exceptions(_apply_checked, f, x))
 
 

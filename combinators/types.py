@@ -115,20 +115,26 @@ def require_types(name: str, type: Type) -> None:
 
 def require_values(values: Any) -> None:
     """Raises `ArgumentError`, or `BareFunctionError`, for what is no value of ours, and for types among values."""
-    no_types(values)
-    type_of(values)
+    for leaf in jax.tree.leaves(values):
+        if not isinstance(leaf, jax.Array):
+            _no_type(leaf)
+            leaf_type(leaf)
 
 
 def no_types(values: Any) -> None:
     """Raises `ArgumentError` for types among values."""
-    for leaf in jax.tree.leaves(values, is_leaf=lambda node: isinstance(node, Opaque)):
-        if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
-            raise ArgumentError(
-                "a type stands where a value is needed",
-                expected="arrays, numbers, closures, and pytrees of them",
-                got=repr(leaf),
-                hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
-            )
+    for leaf in jax.tree.leaves(values):
+        _no_type(leaf)
+
+
+def _no_type(leaf: Any) -> None:
+    if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
+        raise ArgumentError(
+            "a type stands where a value is needed",
+            expected="arrays, numbers, closures, and pytrees of them",
+            got=repr(leaf),
+            hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
+        )
 
 
 class FunctionLike:

@@ -13,7 +13,8 @@ from jax import lax
 from combinators import control, staging
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recording import current, inlined, record
+from compile_ccc.recorder import current
+from compile_ccc.recording import inlined, record
 
 
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:

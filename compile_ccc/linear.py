@@ -16,7 +16,8 @@ from combinators.terms import Solve
 from combinators.types import Function
 from compile_ccc import compat
 from compile_ccc.lambda_terms import Arrow, Var, atom_type, lam, single
-from compile_ccc.recording import current, record
+from compile_ccc.recorder import current
+from compile_ccc.recording import record
 
 if TYPE_CHECKING:
     from compile_ccc.read import Builder

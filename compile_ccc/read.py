@@ -28,7 +28,6 @@ from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.choosing import branched, structural
 from compile_ccc.closing import closed, parameters
 from compile_ccc.lambda_terms import (
-    Again,
     App,
     Arrow,
     Atom,
@@ -40,7 +39,6 @@ from compile_ccc.lambda_terms import (
     Product,
     Var,
     atom_type,
-    free_variables,
     lam,
     single,
 )
@@ -48,6 +46,7 @@ from compile_ccc.linear import solved
 from compile_ccc.operators import enclosed
 from compile_ccc.reducers import inlined
 from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
+from compile_ccc.remat import checkpointed
 from compile_ccc.translate import translate
 
 
@@ -166,7 +165,7 @@ class Builder:
         if eqn.primitive.name == "custom_linear_solve":
             return solved(self, eqn, operands)
         if eqn.primitive.name == "remat2":
-            return self.checkpoint(eqn.params, operands)
+            return checkpointed(self, eqn.params, operands)
         if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
             if results is None:
@@ -245,18 +244,6 @@ class Builder:
         types = [v.aval for v in eqn.outvars[carry:]]
         result = state if folds else (state, single([type_of(t) for t in types]))
         return self.leaves(self.let(Arrow(arrow, parts), result), result)
-
-    def checkpoint(self, params: dict[str, Any], operands: list[Any]) -> list[Any]:
-        """The results of a program under `jax.checkpoint`."""
-        inner = self.inner()
-        results = inner.run(params["jaxpr"], operands)
-        type = single([atom_type(a) for a in results])
-        body = inner.close(inner.build(list(results), type))
-        prevent = params["prevent_cse"]
-        again = Again(
-            body, free_variables(body), params["policy"], prevent if isinstance(prevent, bool) else any(prevent)
-        )
-        return self.leaves(self.let(again, type), type)
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)

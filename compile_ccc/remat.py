@@ -1,14 +1,29 @@
-"""What is run again instead of being kept, in programs that are being written: one equation of `jax.checkpoint`."""
+"""What is run again instead of being kept, `jax.checkpoint` in a traced program: reading it, and writing it down."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.extend.core as jex
 
-from compile_ccc.recording import current, record
+from compile_ccc.lambda_terms import Again, atom_type, free_variables, single
+from compile_ccc.recorder import current
+from compile_ccc.recording import record
+
+if TYPE_CHECKING:
+    from compile_ccc.read import Builder
+
+
+def checkpointed(block: Builder, params: dict[str, Any], operands: list[Any]) -> list[Any]:
+    """checkpoint b, for the program b of a `remat2` equation, on its operands"""
+    inner, prevent = block.inner(), params["prevent_cse"]
+    results = inner.run(params["jaxpr"], operands)
+    type = single([atom_type(a) for a in results])
+    body = inner.close(inner.build(list(results), type))
+    again = Again(body, free_variables(body), params["policy"], prevent if isinstance(prevent, bool) else any(prevent))
+    return block.leaves(block.let(again, type), type)
 
 
 def remat(f: Callable[..., Any], *arguments: Any, policy: Any = None, prevent_cse: bool = True) -> Any:

@@ -14,7 +14,8 @@ from jax import lax
 from combinators import control, staging
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recording import aval_of, current, record, row_types, run
+from compile_ccc.recorder import aval_of, current
+from compile_ccc.recording import record, row_types, run
 
 
 def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:

@@ -15,7 +15,8 @@ import jax
 from jax.ad_checkpoint import Offloadable, Saveable
 
 from combinators.terms import Checkpoint
-from compile_ccc.recording import Tape, inlined, record, run
+from compile_ccc.recorder import Tape
+from compile_ccc.recording import inlined, record, run
 from compile_ccc.remat import remat
 from tangents.leaves import arriving, placed, present
 from tangents.space import Representation, Represented, Space

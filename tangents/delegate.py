@@ -22,7 +22,8 @@ from combinators.types import shape_struct, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.read import source_line
-from compile_ccc.recording import operation, written
+from compile_ccc.recorder import written
+from compile_ccc.recording import operation
 from tangents.rows_page import REFUSED
 
 _RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"

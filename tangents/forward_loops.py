@@ -20,7 +20,8 @@ from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.conds import switch
 from compile_ccc.programs import Program
-from compile_ccc.recording import aval_of, hoisted, inlined, record, row_types
+from compile_ccc.recorder import aval_of
+from compile_ccc.recording import hoisted, inlined, record, row_types
 from compile_ccc.remat import remat
 from compile_ccc.scans import scan
 from tangents.custom import pushed

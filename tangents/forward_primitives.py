@@ -24,7 +24,8 @@ from combinators.types import is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.read import source_line
-from compile_ccc.recording import aval_of, operation, record, run, written
+from compile_ccc.recorder import aval_of, written
+from compile_ccc.recording import operation, record, run
 from tangents.duals import Dual, dual
 from tangents.rows import Row, Rule, push_of, row_at, row_of
 from tangents.sparse import ZERO

@@ -20,7 +20,8 @@ from combinators.infer import carried
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
 from compile_ccc import compat
-from compile_ccc.recording import aval_of, record, recorded, row_types
+from compile_ccc.recorder import aval_of
+from compile_ccc.recording import record, recorded, row_types
 from compile_ccc.scans import scan
 from tangents.calls import Calls
 from tangents.leaves import arriving, filled, placed, present, structs

@@ -14,7 +14,8 @@ import jax
 
 from combinators.terms import Call, Term
 from compile_ccc import compat
-from compile_ccc.recording import aval_of, record
+from compile_ccc.recorder import aval_of
+from compile_ccc.recording import record
 from tangents.custom import ruled
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Opened, Residuals

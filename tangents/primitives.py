@@ -20,7 +20,8 @@ from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recording import aval_of, operation, record, run
+from compile_ccc.recorder import aval_of
+from compile_ccc.recording import operation, record, run
 from tangents.delegate import Refused, delegated
 from tangents.rows import Row, pull_of, row_at, row_of
 from tangents.space import Represented

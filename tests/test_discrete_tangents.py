@@ -137,7 +137,11 @@ def test_the_pairing_counts_what_varies():
     assert inner(Calls(Block(1.0, 3.0)), double) == 6.0
 
 
-@pytest.mark.parametrize("x", ["a", C.Tensor(3), C.Function(C.Tensor(), C.Tensor()), jnp.sin, object()], ids=repr)
+@pytest.mark.parametrize(
+    "x",
+    ["a", C.Tensor(3), C.Function(C.Tensor(), C.Tensor()), jnp.sin, object()],
+    ids=["text", "a tensor", "a type", "sin", "an object"],
+)
 def test_the_zero_of_what_is_no_value(x):
     with pytest.raises((ArgumentError, C.errors.BareFunctionError)):
         zero(x)

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from compile_ccc import choosing, conds, read
+from compile_ccc import choosing, conds, remat
 from tangents import choice, forward_loops
 from tests.mutants.breaking import Code
 
@@ -74,7 +74,7 @@ MUTANTS = {
     "a checkpoint takes its operands from the last": (
         "a checkpoint",
         Code(
-            read.Builder.checkpoint,
+            remat.checkpointed,
             'inner.run(params["jaxpr"], operands)',
             'inner.run(params["jaxpr"], operands[::-1])',
         ),
