@@ -197,9 +197,9 @@ def definition_line(f: Any) -> str:
 
 
 def line_of_error(error: BaseException) -> str:
-    """The innermost line of the user's own code that an error came through."""
+    """The innermost line of the user's own code that an error came through, or that is running."""
     frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    return user_line(reversed(frames))
+    return user_line(reversed(frames)) or user_line()
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

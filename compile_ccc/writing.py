@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -41,9 +42,12 @@ def written(eqn: Any) -> Any:
 
 def is_known(value: Any) -> bool:
     """Whether a captured value is one that functions of numbers may hold."""
-    return isinstance(value, float | complex | np.generic | np.ndarray | jax.Array) and not isinstance(
-        value, jax.core.Tracer
-    )
+    numbers = isinstance(value, float | complex | np.generic | np.ndarray | jax.Array)
+    return numbers and not isinstance(value, jax.core.Tracer) and not _is_key(value)
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended)
 
 
 def as_number(value: Any) -> Any:

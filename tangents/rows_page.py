@@ -22,6 +22,8 @@ STRUCTURAL: dict[str, str] = {
 PROGRAMS: dict[str, str] = {
     "custom_jvp_call": "its author states the pushforward; JAX runs it, sees that it is linear, and transposes it",
     "custom_vjp_call": "its author states the pullback, which JAX runs",
+    "linear_call": "its author states the transpose, which JAX runs",
+    **dict.fromkeys(("scatter-max", "scatter-min", "scatter-mul"), "its program is the one that its name says"),
     "custom_lin": "what JAX makes of a custom_vjp in forward mode, where we transpose the pullback",
     "eval_jaxpr": "JAX's own, where it evaluates a program",
     "while": "forward mode only, and operators over functions; in reverse mode it is refused",
@@ -32,10 +34,7 @@ PROGRAMS: dict[str, str] = {
 # A row would be long and no faster than JAX's rule, or the primitive is rare.
 DELEGATED: dict[str, tuple[str, ...]] = {
     "sorting and running extrema": ("approx_top_k", "cumlogsumexp", "cummax", "cummin", "cumprod", "sort"),
-    "writing by other operations": (
-        *("scatter-max", "scatter-min", "scatter-mul"),
-        *("select_and_gather_add", "select_and_scatter_add"),
-    ),
+    "choosing in windows": ("select_and_gather_add", "select_and_scatter_add"),
     "decompositions": ("eig", "lu", "qr", "tridiagonal_solve"),
     "special functions": (
         *("bessel_i0e", "bessel_i1e", "igamma", "igammac", "nextafter", "polygamma", "polynomial", "random_gamma"),

@@ -77,7 +77,10 @@ MUTANTS = {
     "plus of arrays gives the first": ("one part in two places", Code(sparse.plus, "lax.add(g, h)", "g")),
     "split takes the last but one": ("lets", Code(sparse.split, "g.pop(len(ctx), ZERO)", "g.pop(len(ctx) - 1, ZERO)")),
     # spaces
-    "add gives the first": ("the environment space", Code(public.add, "else a + b for", "else a for")),
+    "add gives the first": (
+        "the environment space",
+        Code(public._sum, "not _are_of_unit(a, b):\n        return a + b", "not _are_of_unit(a, b):\n        return a"),
+    ),
     "inner counts the first call only": (
         "the list space",
         Code(public._inner_leaf, "cotangent in g)", "cotangent in list(g)[:1])"),
