@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
 
-_TOLERANT = ("builtins", "collections", "combinators", "compile_ccc", "tangents")  # modules whose classes take anything
+_OURS = ("combinators", "compile_ccc", "tangents")
+_TOLERANT = ("builtins", "collections", *_OURS)  # packages whose classes take anything
 
 
 class Record:
@@ -75,22 +75,32 @@ class _Facts:
     recorded: bool
 
 
+_KEPT = 1024
+_known: dict[Any, _Facts] = {}
+
+
 def _facts(form: Any) -> _Facts:
     try:
-        return _known_facts(form)
+        found = _known.get(form)
     except TypeError:  # what a class keeps beside arrays has no hash
-        return _facts_of(form)
+        return _facts_of(form, set(_kinds(form)))
+    if found is None:
+        kinds = set(_kinds(form))
+        found = _facts_of(form, kinds)
+        if not any(_package(kind) in _OURS for kind in kinds):  # the form of a closure would keep its code alive
+            if len(_known) >= _KEPT:
+                _known.clear()
+            _known[form] = found
+    return found
 
 
-@lru_cache(maxsize=4096)
-def _known_facts(form: Any) -> _Facts:
-    return _facts_of(form)
-
-
-def _facts_of(form: Any) -> _Facts:
-    kinds = set(_kinds(form))
-    foreign = any(kind.__module__.partition(".")[0] not in _TOLERANT for kind in kinds)
+def _facts_of(form: Any, kinds: set[type]) -> _Facts:
+    foreign = not all(_package(kind) in _TOLERANT for kind in kinds)
     return _Facts(foreign and _takes_arrays_alone(form), Record in kinds)
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 class _Probe:

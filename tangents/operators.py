@@ -20,6 +20,7 @@ from combinators.operators import opened
 from combinators.records import as_records, from_records
 from combinators.terms import Operator
 from combinators.types import type_of
+from combinators.values import Closure
 from compile_ccc.carriers import active, in_lambda
 from compile_ccc.complaints import complaints
 from compile_ccc.operators import Instance
@@ -38,7 +39,7 @@ def differential(f: Callable[..., Any]) -> Any:
 
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
-        arguments = as_records(arguments)
+        arguments = tuple(x if isinstance(x, Closure) else as_records(x) for x in arguments)
         if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
