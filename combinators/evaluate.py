@@ -150,8 +150,9 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     Raises what `infer` raises, and `ArgumentError` if x is no value.
     """
     require_values(x)
+    x = as_records(x)
     infer(term, x)
-    return with_own_exceptions(evaluate, term, x)
+    return from_records(with_own_exceptions(evaluate, term, x))
 
 
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:

@@ -271,6 +271,12 @@ def checkpoint(f: Term, policy: Any = None, prevent_cse: bool = True) -> Term:
     `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
     """
     only_terms("checkpoint", (f,))
+    if not ((policy is None or callable(policy)) and isinstance(prevent_cse, bool)):
+        raise ArgumentError(
+            "a checkpoint has a policy and says whether its runs are kept apart",
+            expected="a function such as jax.checkpoint_policies.dots_saveable, or None; and a truth value",
+            got=(policy, prevent_cse),
+        )
     return Checkpoint(f, policy, prevent_cse)
 
 

@@ -12,6 +12,7 @@ from combinators.errors import (
     CompositionError,
     DiffcurryError,
     LoopError,
+    NotDifferentiableError,
     TracedBranchError,
     UnsupportedError,
     line_of_error,
@@ -42,7 +43,7 @@ def complaints() -> Generator[None]:
     """Raises an error of ours in the place of one that passes through, if there is one for it."""
     try:
         yield
-    except (TypeError, ValueError, IndexError, RecursionError, NotImplementedError) as error:
+    except (TypeError, ValueError, IndexError, RecursionError, NotImplementedError, AttributeError) as error:
         found = None if isinstance(error, DiffcurryError) else _ours(error)
         if found is None:
             raise
@@ -68,6 +69,14 @@ def _ours(error: Exception) -> DiffcurryError | None:
             got=text.splitlines()[0],
             line=line_of_error(error),
             hint="use jnp.where or lax.cond; a captured number that is configuration is an int, or C.const(v).value",
+        )
+    if text.startswith(("No JVP defined", "No VJP defined")):
+        return NotDifferentiableError(
+            "a function is to have a rule of its own, and has none yet",
+            expected="a rule, by defjvp or defvjp",
+            got=text.splitlines()[0],
+            line=line_of_error(error),
+            hint="define the rule before the function is called",
         )
     if holds_array(error):
         return UnsupportedError(

@@ -185,6 +185,12 @@ def test_the_derivative_of_a_lambda_that_was_compiled_is_under_the_checkpoint_fo
     np.testing.assert_allclose(jax.grad(f)(0.3), np.cos(np.exp(0.3)) * np.exp(0.3), rtol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"policy": "dots"}, {"policy": 3}, {"prevent_cse": "x"}])
+def test_options_that_are_none_are_refused(options):
+    with pytest.raises(C.errors.ArgumentError, match="a checkpoint has a policy"):
+        C.checkpoint(SIN, **options)
+
+
 def test_it_is_a_mistake_to_checkpoint_what_is_no_term():
     with pytest.raises(C.errors.ArgumentError, match="not a term"):
         C.checkpoint(jnp.sin)

@@ -194,3 +194,11 @@ def test_what_is_no_complaint_of_tracing_keeps_its_type():
             with pytest.raises(type(error)) as caught:
                 run(1.0)
             assert caught.value is error
+
+
+@pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp])
+def test_a_function_whose_rule_is_not_there_yet(kind):
+    without = kind(lambda x: x)
+    with pytest.raises(C.errors.NotDifferentiableError, match="has none yet") as error:
+        grad(lambda x: without(x))(2.0)
+    assert "test_complaints.py" in str(error.value)

@@ -185,3 +185,10 @@ def test_a_class_that_takes_anything_stays_as_it_is():
         w: jax.Array
 
     assert type(trace(lambda p: p, Plain(jnp.ones(2))).codomain) is Plain
+
+
+def test_a_term_that_is_evaluated_gives_the_class():
+    term = trace(lambda p: Point(2.0 * p.place), Point(one)).term
+    for found in (C.evaluate(term, Point(one)), term(Point(one))):
+        assert type(found) is Point
+        np.testing.assert_allclose(found.place, 2.0 * one)
