@@ -107,6 +107,7 @@ def _refusal(error: Exception) -> Refused:
 
 def _of_dtype(dtype: Any, g: Any) -> Any:
     """The cotangent of an argument of this dtype.  JAX takes any other one from the rule of a `jax.custom_vjp`."""
+    g = jnp.asarray(g)  # a rule may give Python's numbers
     if g.dtype == dtype:
         return g
     if jnp.issubdtype(g.dtype, np.complexfloating) and not jnp.issubdtype(dtype, np.complexfloating):

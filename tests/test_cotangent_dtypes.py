@@ -100,3 +100,10 @@ def test_an_exception_of_the_rule_is_the_users():
     f.defvjp(lambda x: (x * 1.0, None), lambda _, g: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         grad(lambda x: jnp.sum(f(x)))(x)
+
+
+@pytest.mark.parametrize("number", [3.0, 3, np.float64(3.0), True])
+def test_a_number_of_python_is_a_cotangent(number):
+    f = jax.custom_vjp(lambda x, n: 2.0 * x)
+    f.defvjp(lambda x, n: (2.0 * x, n), lambda n, g: (number, None))
+    assert float(grad(lambda x: f(x, 4) * 1.0)(jnp.float32(1.0))) == float(number)
