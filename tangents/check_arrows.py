@@ -21,7 +21,7 @@ from tangents.differences import difference, settled, unsettled
 from tangents.environment import ENVIRONMENT
 from tangents.leaves import zero_leaf
 from tangents.public import add
-from tangents.reading import FORWARD, representation
+from tangents.reading import FORWARD, cotangent_of, representation
 from tangents.report import Counterexample, Row, examine
 from tangents.space import Space
 from tangents.strategies import values_of
@@ -107,7 +107,7 @@ def _value(reading: Any, f: Term, x: Any) -> None:
 
 def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
     y, pullback = reading.cases(f, x)
-    g, h = draw(values_of((type_of(settled(y, y)),) * 2))
+    g, h = map(cotangent_of, draw(values_of((type_of(settled(y, y)),) * 2)))
     doubled = jax.tree.map(lambda leaf: leaf + leaf if _is_inexact(leaf) else leaf, g)
     cotangent = pullback(g)
     _require_type(cotangent, x, f)
@@ -167,8 +167,9 @@ def _precise(stated: Subject, sharp: Subject, x: Any, draw: Any) -> None:
 
 
 def _like(value: Any, other: Any) -> Any:
-    """The value in the dtypes of another one."""
-    return jax.tree.map(lambda a, b: np.asarray(a).astype(np.asarray(b).dtype), value, other)
+    """The value in the dtypes of another one; keys have the same everywhere."""
+    is_key = lambda leaf: jnp.issubdtype(type_of(leaf).dtype, jax.dtypes.extended)
+    return jax.tree.map(lambda a, b: a if is_key(b) else np.asarray(a).astype(np.asarray(b).dtype), value, other)
 
 
 def _agree(first: tuple[Any, Any], second: tuple[Any, Any], relative: float, rounding: float) -> tuple[float, ...]:

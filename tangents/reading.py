@@ -61,7 +61,7 @@ TYPES = Reading("types", lambda t: t, lambda term, x: infer(term, type_of(x)), _
 MEANING = Reading("meaning", lambda t: t, evaluate, _compare_values)
 
 
-def _cotangent(drawn: Any) -> Any:
+def cotangent_of(drawn: Any) -> Any:
     """A value that was drawn as a cotangent: what is discrete has only the zero."""
     is_calls = lambda v: isinstance(v, Calls)
     return jax.tree.map(
@@ -85,7 +85,7 @@ def representation(space: Space) -> Reading:
         y, pb = rep(space, term, marked)
 
         def pullback(g: Any) -> Any:
-            cotangent = pb(from_public(_cotangent(unsettled(g, release(y))), y, space.is_leaf))
+            cotangent = pb(from_public(cotangent_of(unsettled(g, release(y))), y, space.is_leaf))
             return settled(dense(cotangent, marked, space.is_leaf), x)
 
         return release(y), pullback

@@ -9,7 +9,7 @@ from jax.dtypes import float0
 import combinators as C
 from combinators.errors import ArgumentError
 from compile_ccc import ccc, function
-from tangents import Block, Calls, add, custom, grad, hvp, inner, jvp, represent, vjp, zero
+from tangents import Block, Calls, add, check, custom, grad, hvp, inner, jvp, represent, vjp, zero
 
 THREE = jnp.ones(3)
 KEY = jax.random.key(0)
@@ -186,3 +186,17 @@ def test_a_cotangent_of_a_real_result_is_real(g):
     for refused in (lambda: pullback(g), lambda: jvp(jnp.sin, (jnp.float32(0.0),), (g,))):
         with pytest.raises(ArgumentError):
             refused()
+
+
+@pytest.mark.parametrize(
+    ("f", "domain"),
+    [
+        (lambda x: (2.0 * x, jnp.argmax(x), x > 0.0), [C.Tensor(3)]),
+        (lambda n: (n, 2 * n), [C.Tensor((), int)]),
+        (lambda x, key: (x * 2.0, key), [C.Tensor(), C.type_of(KEY)]),
+        (C.case(C.id, C.id), [C.Sum(C.Tensor(), C.Tensor())]),
+    ],
+    ids=["results", "integers alone", "keys", "sums"],
+)
+def test_arrows_with_discrete_parts_obey_the_laws(f, domain):
+    assert check(f, *domain, examples=3).ok
