@@ -146,6 +146,17 @@ class UndecidedError(DiffcurryError):
     """A truth value is asked of an equality that is not decided."""
 
 
+class TracedAnewWarning(UserWarning):
+    """A program reads what cannot be watched, so it is traced at each call, as by `jax.grad`; said once of each."""
+
+    def __init__(self, why: str, line: str):
+        super().__init__(
+            f"a function reads {why}, which cannot be watched, so it is traced anew at each call\n"
+            f"  at    {line}\n"
+            "  hint  pass it as an argument, or call the derivative inside of jax.jit, which reads it once"
+        )
+
+
 @contextmanager
 def within(index: int) -> Generator[None]:
     """Adds `index` to the path of an error that passes through: the part with this number is the offending one.

@@ -17,6 +17,7 @@ from combinators.joining import widen
 from combinators.operators import opened
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
+from combinators.runs import Runs
 from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
@@ -159,22 +160,24 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f.environment, x))
-    return from_records(with_own_exceptions(_apply_checked, f, x))
+    return from_records(with_own_exceptions(applied, None, f, x))
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value
-    return from_records(with_own_exceptions(_evaluate_checked, term, as_records(pack(arguments))))
+    return from_records(with_own_exceptions(_evaluated, term, as_records(pack(arguments))))
 
 
-@jax.jit
-def _apply_checked(f: Closure, x: Any) -> Any:
+def _apply_checked(_: None, f: Closure, x: Any) -> Any:
     infer(Eval(), (f, x))
     return apply(f, x)
 
 
-@partial(jax.jit, static_argnums=0)
 def _evaluate_checked(term: Term, x: Any) -> Any:
     infer(term, x)
     return evaluate(term, x)
+
+
+applied = Runs("functions that were applied", _apply_checked)
+_evaluated = Runs("terms that were applied", _evaluate_checked)

@@ -149,11 +149,6 @@ def global_names(f: types.FunctionType) -> list[str]:
     return [name for name in _loaded(f.__code__) if name in f.__globals__]
 
 
-def attribute_names(f: types.FunctionType) -> tuple[str, ...]:
-    """The names of the attributes that a function uses, itself or in functions inside it."""
-    return _used(f.__code__)
-
-
 def has_rule(value: Any) -> bool:
     """Whether this is what `jax.custom_jvp` or `jax.custom_vjp` gives, of whatever class by JAX's settings."""
     return isinstance(value, jax.custom_jvp | jax.custom_vjp) or type(value).__name__ in _RULED
@@ -177,12 +172,6 @@ def _loaded(code: types.CodeType) -> tuple[str, ...]:
     own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
     inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
     return tuple(dict.fromkeys([*own, *inner]))
-
-
-@lru_cache(maxsize=16384)
-def _used(code: types.CodeType) -> tuple[str, ...]:
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _used(const)]
-    return tuple(dict.fromkeys([*code.co_names, *inner]))
 
 
 def _is_jaxs(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,11 @@ from compile_ccc.carriers import FunctionValue, active_traces, leaked
 
 def binds(f: Callable[..., Any], arity: int) -> bool:
     """Whether f takes that many arguments by position, as far as its signature is known."""
+    if _is_plain(f):
+        code, optional = f.__code__, len(f.__defaults__ or ())
+        named = code.co_kwonlyargcount - len(f.__kwdefaults__ or ())
+        most = code.co_argcount if not code.co_flags & inspect.CO_VARARGS else max(arity, code.co_argcount)
+        return not named and code.co_argcount - optional <= arity <= most
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):
@@ -75,7 +81,18 @@ def _argument_leaf(leaf: Any) -> Type:
 def parameter_name(f: Callable[..., Any], arity: int) -> str:
     """How a λ-term calls the argument of f: the parameter's own name if there is one."""
     try:
-        names = list(inspect.signature(f).parameters)
+        names = _parameters(f)
     except (TypeError, ValueError):
         return "x"
     return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
+
+
+def _parameters(f: Callable[..., Any]) -> list[str]:
+    if not _is_plain(f) or f.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return list(inspect.signature(f).parameters)
+    return list(f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount])
+
+
+def _is_plain(f: Any) -> bool:
+    """Whether a function's signature is that of its code, which is quicker to read."""
+    return type(f) is types.FunctionType and not f.__dict__

@@ -15,7 +15,7 @@ from combinators.base import Composable
 from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
-from combinators.evaluate import apply_closure, evaluate
+from combinators.evaluate import applied, apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
 from combinators.records import as_records, from_records
@@ -25,10 +25,11 @@ from combinators.values import Closure
 from compile_ccc.arguments import argument_type, binds
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
+from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
 from compile_ccc.programs import collector_off
-from compile_ccc.tracing import Traced, traced
+from compile_ccc.tracing import Origin, traced
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,23 @@ class Arrow(Composable):
 
     def __init__(self, *steps: Any):
         self.steps = tuple(s for step in steps for s in (step.steps if isinstance(step, Arrow) else (step,)))
+        self._calls = Dispatch(applied)
         if len(self.steps) == 1 and callable(self.steps[0]):
             functools.update_wrapper(self, self.steps[0], updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
+        found = MISSED if keywords else self._calls.again(arguments)
+        if found is not MISSED:
+            return found
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
-        return apply_closure(closure_of(f, arguments), arguments)
+        closure, origin = located(f, arguments)
+        result = apply_closure(closure, arguments)
+        if f is self:
+            self._calls.note(arguments, None, closure, pack(arguments), origin)
+        return result
 
     def trace(self, *arguments: Any) -> Translation:
         """The translation on a domain: arguments are arrays, `ShapeDtypeStruct`s, types or closures.  Runs nothing."""
@@ -117,28 +126,33 @@ def trace(f: Any, *arguments: Any) -> Translation:
     term = compose(prod(Context(*map(Const, closure.environment), Id())), closure.code.body)
     if isinstance(step, Arrow | Closure):
         return Translation(None, term, domain, closure.type.cod, closure)
-    result, _ = _traced(step, arguments)
+    result = _traced(step, arguments).traced
     return Translation(result.lam, term, domain, result.cod, closure)
 
 
-@collector_off()
 def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
     """The closure that `f` is on the types of these arguments: a Python function, arrow, term or closure."""
+    return located(f, arguments)[0]
+
+
+@collector_off()
+def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Origin | None]:
+    """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function."""
     match f:
         case Closure():
-            return f
+            return f, None
         case Term():
-            return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context())
+            return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context()), None
         case Arrow() if len(f.steps) == 1:
-            return closure_of(f.steps[0], arguments)
+            return located(f.steps[0], arguments)
         case Arrow():
-            return _chain(f.steps, arguments)
+            return _chain(f.steps, arguments), None
         case _:
-            result, values = _traced(f, arguments)
-            return result.closure(values)
+            origin = _traced(f, arguments)
+            return origin.traced.closure(origin.captured.values), origin
 
 
-def _traced(f: Any, arguments: tuple[Any, ...]) -> tuple[Traced, list[Any]]:
+def _traced(f: Any, arguments: tuple[Any, ...]) -> Origin:
     if not callable(f):
         raise ArgumentError(
             "this is no function",
@@ -148,7 +162,7 @@ def _traced(f: Any, arguments: tuple[Any, ...]) -> tuple[Traced, list[Any]]:
         )
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
-    return traced(f, captured, pack(types), len(types)), captured.values
+    return Origin(captured, traced(f, captured, pack(types), len(types)))
 
 
 def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,8 +2,8 @@
 
 Python floats and inexact arrays (JAX's, tracers and NumPy's) and function values that are reached from the cells,
 defaults and global names of a function, through containers, partial applications and captured functions, are its
-*environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one program.
-`const(v)` exempts a value.  What the module's other functions reach, and what objects hold in attributes, is code too.
+*environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one program,
+as long as what the program read beyond it is what it was (`reached`).  `const(v)` exempts a value.
 """
 
 from __future__ import annotations
@@ -19,29 +19,38 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.identity import key_of
-from combinators.rules import global_names, is_empty
+from combinators.rules import PLAIN, global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
 from combinators.values import Closure
-from compile_ccc.code import CodeKey, assigned
+from compile_ccc.bytecode import loaded, noted
+from compile_ccc.ran import Replaced
+from compile_ccc.watch import Variable, Watch
 
 
 @dataclass
 class Captured:
-    """`key`: a function's code.  `names`, `values`: its environment.  `rebuild(values)`: the function with these."""
+    """`key`: a function's code.  `names`, `values`: its environment.  `rebuild(values)`: the function with these.
+
+    `kept` are the objects whose identity is in the key, `watch` the places that were read, but for the `variables`
+    whose values are environment.
+    """
 
     key: Hashable
     names: list[str]
     values: list[Any]
     rebuild: Callable[[list[Any]], Any]
-    kept: list[Any] = field(default_factory=list)  # objects whose identity is in the key
+    kept: list[Any] = field(default_factory=list)
+    watch: Watch = field(default_factory=Watch)
+    variables: list[Variable] = field(default_factory=list)
 
 
 def captures(f: Any) -> Captured:
     """Reads the captures of a Python function, a partial application, or any callable pytree."""
     reader = _Reader()
     key, plan = reader.read(f, "f")
-    return Captured(key, reader.names, reader.values, lambda values: _Rebuild(values).build(plan), reader.kept)
+    rebuild = lambda values: _Rebuild(values).build(plan)
+    return Captured(key, reader.names, reader.values, rebuild, reader.kept, reader.watch, reader.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +83,7 @@ class _Copy:
 
 
 _PLAIN = (types.NoneType, bool, int, str, bytes, np.generic, Const)
+_LONG, _DEEP = 1024, 64  # containers of more parts, or inside of more containers, are objects
 
 type _Plan = _Keep | _Slot | _Make | _Copy
 type _Read = tuple[Hashable, _Plan]
@@ -86,12 +96,13 @@ class _Reader:
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
+        self.watch = Watch()
+        self.places: list[Variable] = []
         self.met: list[Any] = []  # held, so that no other value takes its place
-        self.code = CodeKey(self.kept)
         self.variables: dict[Hashable, _Read] = {}  # by cell, or by module and name
         self.seen: dict[int, tuple[int, _Plan]] = {}  # what has parts, by identity: its number and its plan
 
-    def read(self, value: Any, name: str) -> _Read:
+    def read(self, value: Any, name: str, depth: int = 0) -> _Read:
         if _is_environment(value):
             self.names.append(name)
             self.values.append(value)
@@ -99,37 +110,53 @@ class _Reader:
         if isinstance(value, _PLAIN):
             return ("code", key_of(value)), _Keep(value)
         if isinstance(value, np.ndarray):
+            self.watch.array(value)
             return ("code", key_of(value)), _Copy(value)
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.met.append(value)
-        parts = _parts(value)
-        if parts is None:
-            return ("object", self.code.of(value)), _Keep(value)
+        parts = _parts(value) if depth < _DEEP else None
+        if parts is None or len(parts) > _LONG:
+            self.kept.append(value)
+            return ("object", type(value), id(value)), _Keep(value)
+        self.watch.container(value)
         made = _Make(value, [])
         self.seen[id(value)] = (len(self.seen), made)
         keys: list[Hashable] = []
-        own_state = assigned(value) if isinstance(value, types.FunctionType) else ()
+        notes = noted(value.__code__) if isinstance(value, types.FunctionType) else ()
         for label, variable, part in parts:
-            state = label in own_state and not _is_environment(part)
-            key, plan = ("state", _Keep(part)) if state else self.variable(variable, part, str(label))
+            note = label in notes and not _is_environment(part)
+            key, plan = ("note", _Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))
-        if isinstance(value, types.FunctionType):
-            names = [name for name in global_names(value) if not _is_environment(value.__globals__[name])]
-            keys.append(self.code.function(value, names))
+        if isinstance(value, types.FunctionType) and loaded(value.__code__):
+            keys.append(("module", id(value.__globals__)))
+        if isinstance(value, types.FunctionType) and value.__dict__:
+            self.watch.container(value.__dict__)
+            keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
         return (_code(value), tuple(keys)), self.seen[id(value)][1]
 
-    def variable(self, variable: Hashable, value: Any, name: str) -> _Read:
+    def attribute(self, value: Any) -> Hashable:
+        """The key of an attribute of a function, which is code."""
+        if isinstance(value, PLAIN):
+            return key_of(value)
+        self.kept.append(value)
+        return ("object", type(value), id(value))
+
+    def variable(self, variable: Variable | None, value: Any, name: str, depth: int) -> _Read:
         """Reads a variable; two functions that share it share its entry."""
-        if variable is None or not _is_environment(value):
-            return self.read(value, name)
-        if variable not in self.variables:
-            self.variables[variable] = self.read(value, name)
-        return self.variables[variable]
+        if variable is None:
+            return self.read(value, name, depth + 1)
+        if not _is_environment(value):
+            self.watch.place(variable, value)
+            return self.read(value, name, depth + 1)
+        if variable.key not in self.variables:
+            self.places.append(variable.at(len(self.values), value))
+            self.variables[variable.key] = self.read(value, name)
+        return self.variables[variable.key]
 
 
 class _Rebuild:
@@ -178,7 +205,9 @@ class _Rebuild:
         new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
         new_globals = f.__globals__
         if any(kind == "global" for kind, _ in plans):
-            new_globals = {**f.__globals__, **{n: self.build(p) for (kind, n), p in plans.items() if kind == "global"}}
+            new_globals = Replaced(
+                f.__globals__, {n: self.build(p) for (kind, n), p in plans.items() if kind == "global"}
+            )
         new = types.FunctionType(f.__code__, new_globals, f.__name__, None, new_cells)
         self.made[id(plan)] = new  # before its parts: it may capture itself
         new.__dict__.update(f.__dict__)
@@ -203,7 +232,7 @@ def _is_environment(value: Any) -> bool:
             return False
 
 
-def _parts(value: Any) -> list[tuple[Any, Hashable, Any]] | None:
+def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
     """What a value is made of: (label, the variable that holds it if there is one, part); None for a plain object."""
     match value:
         case types.FunctionType():
@@ -231,12 +260,12 @@ def _places(f: types.FunctionType) -> list[tuple[str, Any]]:
     ]
 
 
-def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Hashable, Any]:
+def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Variable | None, Any]:
     code = f.__code__
     match kind:
         case "cell":
             cell: Any = f.__closure__[where] if f.__closure__ else None
-            return code.co_freevars[where], id(cell), cell.cell_contents
+            return code.co_freevars[where], Variable(cell, "cell_contents"), cell.cell_contents
         case "default":
             names = code.co_varnames[: code.co_argcount]
             defaults = f.__defaults__ or ()
@@ -244,7 +273,7 @@ def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Hashable,
         case "keyword":
             return where, None, (f.__kwdefaults__ or {})[where]
         case _:
-            return where, (id(f.__globals__), where), f.__globals__[where]
+            return where, Variable(f.__globals__, where), f.__globals__[where]
 
 
 def _code(value: Any) -> Hashable:

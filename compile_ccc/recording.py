@@ -8,7 +8,7 @@ or copied into the program that is being written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,14 +16,14 @@ import jax.core
 import jax.extend.core as jex
 
 from combinators import staging
+from combinators.memo import Table
 from combinators.primitives import bind, operation_of
+from combinators.runs import Runs
 from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import Tape, aval_of, current, written
-
-_PROGRAMS_KEPT = 1024  # of one derivative function
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
@@ -39,41 +39,32 @@ def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays:
     return program
 
 
-def compiled(f: Callable[..., Any]) -> Any:
+class Compiled:
     """f(static, *arguments) as one call of compiled code; inside a program that is being traced, as a part of that.
 
     The code is written and compiled once for each static argument, which is hashable, and types of the arguments.
     """
-    programs: dict[Any, Program] = {}
 
-    def part(static: Any, *arguments: Any) -> Any:
+    def __init__(self, f: Callable[..., Any]):
+        self._f = f
+        self.programs: Table[Any, Program] = Table(f"programs of {f.__name__}", 1024)
+        self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
+
+    def __call__(self, static: Any, *arguments: Any) -> Any:
+        inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
+        return (self._part if inside else self.runs)(static, *arguments)
+
+    def _part(self, static: Any, *arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
-            return f(static, *arguments)
+            return self._f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
         key = (static, form, tuple(map(aval_of, leaves)), compat.flags())
-        if key in programs:
-            return inlined(programs[key], leaves)
-        program = record(partial(f, static), *arguments, name=f.__name__)
-        if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
-            if len(programs) >= _PROGRAMS_KEPT:
-                programs.clear()
-            programs[key] = program
+        program = self.programs.get(key)
+        if program is None:
+            program = record(partial(self._f, static), *arguments, name=self._f.__name__)
+            if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
+                self.programs.put(key, program)
         return inlined(program, leaves)
-
-    whole: Any = jax.jit(part, static_argnums=0)
-
-    @wraps(f)
-    def call(static: Any, *arguments: Any) -> Any:
-        inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
-        return (part if inside else whole)(static, *arguments)
-
-    def clear_cache() -> None:
-        programs.clear()
-        whole.clear_cache()
-
-    call.programs = programs  # type: ignore[attr-defined]
-    call.clear_cache = clear_cache  # type: ignore[attr-defined]
-    return call
 
 
 def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:

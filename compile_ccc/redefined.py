@@ -1,8 +1,7 @@
 """Rules of derivatives that are defined again: `f.defjvp` and `f.defvjp` change a function that others have captured.
 
-A trace holds the rules that it met, and so does what JAX keeps of jitted functions and of the bodies of loops.  So a
-trace is used again only while the rules that its function reaches are what they were, and JAX forgets what it kept when
-one of them has changed.
+What JAX keeps of jitted functions and of the bodies of loops holds the rules that it met.  So JAX forgets it when one
+of the rules has changed that a function reaches which is traced.
 """
 
 from __future__ import annotations
@@ -11,18 +10,15 @@ import functools
 import sys
 import types
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from pathlib import PurePath
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
 
-from combinators.errors import INSTALLED, is_users
 from combinators.identity import Interned
 from combinators.rules import (
     PLAIN,
-    attribute_names,
     captured_tracers,
     function_key,
     global_names,
@@ -32,10 +28,13 @@ from combinators.rules import (
 )
 from combinators.types import Opaque
 from combinators.values import Closure
+from compile_ccc.bytecode import attribute_names
+from compile_ccc.ran import is_own
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
+_LONG = 1024  # containers of more parts hold no functions
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
 
 
@@ -54,11 +53,6 @@ def rules_of(f: Any) -> Rules:
 def is_lasting(f: Any) -> bool:
     """Whether a rule may be kept beyond the trace that is running: it captured nothing of that."""
     return not captured_tracers(f)
-
-
-def are_defined_again(rules: Rules) -> bool:
-    """Whether some of these functions have another rule by now."""
-    return any(function_key(g) != key for g, key in rules)
 
 
 def _reached(f: Any) -> list[Any]:
@@ -84,7 +78,7 @@ def _parts(value: Any) -> Iterator[Any]:
         case types.FunctionType():
             yield from (cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell))
             yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-            if _is_own(value.__code__.co_filename):
+            if is_own(value.__code__.co_filename):
                 yield from _read(value)
         case types.MethodType():
             yield from (value.__self__, value.__func__)
@@ -94,12 +88,14 @@ def _parts(value: Any) -> Iterator[Any]:
             yield value.fget
         case functools.partial():
             yield from (value.func, *value.args, *value.keywords.values())
+        case Mapping() | Sequence() | Set() if len(value) > _LONG:
+            return  # data
         case Mapping():
             yield from value.values()
         case Sequence() | Set():
             yield from value
         case type():
-            if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
+            if is_own(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
                 yield from (part for kind in value.__mro__ for part in vars(kind).values())
         case types.ModuleType():
             return
@@ -113,11 +109,5 @@ def _read(f: types.FunctionType) -> Iterator[Any]:
     for name in global_names(f):
         value = f.__globals__[name]
         yield value
-        if isinstance(value, types.ModuleType) and _is_own(getattr(value, "__file__", None) or ""):
-            yield from (vars(value)[attribute] for attribute in attribute_names(f) if attribute in vars(value))
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_own(file_name: str) -> bool:
-    """Whether a source file is of the user's program, rather than of an installed package."""
-    return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
+        if isinstance(value, types.ModuleType) and is_own(getattr(value, "__file__", None) or ""):
+            yield from (vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value))

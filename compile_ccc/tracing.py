@@ -6,11 +6,11 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import warnings
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,11 +23,13 @@ from combinators.context import Context
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
+    TracedAnewWarning,
     definition_line,
 )
 from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
+from combinators.memo import Table
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
@@ -40,9 +42,12 @@ from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
 from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.read import read
-from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
+from compile_ccc.ran import Ran, ran_before, running
+from compile_ccc.reached import reached
+from compile_ccc.read import read as read_program
+from compile_ccc.redefined import is_lasting, rules_of
 from compile_ccc.translate import translate
+from compile_ccc.watch import NOTHING, Watch
 from compile_ccc.writing import as_number, is_known
 
 
@@ -56,10 +61,20 @@ class Traced:
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
     fixed: tuple[int, ...]  # which captured values are code
+    ran: Ran  # the functions that ran
+    read: Watch  # what it read beside what the function captured
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
         return Closure(self.code, environment, self.lam.names)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a closure comes from: what a Python function captured, and its trace."""
+
+    captured: Captured
+    traced: Traced
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -129,33 +144,82 @@ def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
 
 
-_cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()
-_fixed: dict[Any, tuple[int, ...]] = {}
-_CACHE_SIZE = 4096
+@dataclass(frozen=True)
+class _Kept:
+    """A trace that may be used again while the objects in its key live, and while what it read is what it was."""
+
+    traced: Traced
+    objects: tuple[weakref.ref[Any], ...]
+
+    def holds(self) -> bool:
+        return all(object() is not None for object in self.objects) and self.traced.read.holds()
+
+
+@dataclass
+class _Anew:
+    """Why a program is traced at each call, whether that is certain, and whether it was said."""
+
+    read: Watch
+    certain: bool
+    said: bool = False
+
+
+_kept: Table[Any, _Kept] = Table("traces", 1024)
+_fixed: Table[Any, tuple[int, ...]] = Table("captured values that are code", 1024)
+_anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
 
 
 def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> Traced:
-    """The trace of `f` on a domain, from the cache if the same program was traced before."""
+    """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))
     of_types = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
-    key = (of_types, key_of(values(_fixed.get(of_types, ()))))
-    if key in _cache and not are_defined_again(_cache[key][1]):
-        _cache.move_to_end(key)
-        return _cache[key][0]
-    rules_met = rules_of(f)
-    result = _trace(f, captured, types, dom, arity, _fixed.get(of_types, ()))
+    fixed = _fixed.get(of_types) or ()
+    key = (of_types, key_of(values(fixed)))
+    known, anew = _kept.get(key), _anew.get(key)
+    if known is not None and known.holds():
+        ran_before(known.traced.ran)
+        return known.traced
+    lasting = all(is_lasting(g) for g, _ in rules_of(f))
+    if anew is not None and anew.certain:
+        _say_once(f, anew)
+        return _trace(f, captured, types, dom, arity, fixed, read=anew.read)
+    before = reached(None, [f])
+    with running() as ran:
+        result = _trace(f, captured, types, dom, arity, fixed)
     if result.fixed:
-        _fixed[of_types] = result.fixed
+        _fixed.put(of_types, result.fixed)
         key = (of_types, key_of(values(result.fixed)))
     held = (*result.constants, *values(result.fixed), *captured.kept)
-    lasting = not any(isinstance(value, jax.core.Tracer | FunctionValue) for value in held)
-    if lasting and all(is_lasting(g) for g, _ in rules_met):
-        _cache[key] = (result, rules_met, captured.kept)  # what is in the key by identity must stay alive
-        if len(_cache) > _CACHE_SIZE:
-            _cache.popitem(last=False)
-    return result
+    if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in held):
+        return replace(result, read=Watch(reason="a value of a program that is being traced"))
+    changed = not (before.reason or before.holds()) or not captured.watch.holds()
+    read = Watch(reason="what it changes itself") if changed else reached(ran, captured.kept)
+    if read.reason:
+        _anew.drop(key)
+        _anew.put(
+            key, _Anew(read, not changed or anew is not None)
+        )  # the first time, it may be what is worked out once
+    else:
+        _keep(key, replace(result, ran=ran, read=read), captured.kept)
+    return replace(result, ran=ran, read=read)
+
+
+def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
+    """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    try:
+        references = tuple(weakref.ref(value, lambda _: _kept.drop(key)) for value in objects)
+    except TypeError:
+        return
+    _kept.drop(key)
+    _kept.put(key, _Kept(result, references))
+
+
+def _say_once(f: Any, anew: _Anew) -> None:
+    if not anew.said and not compat.is_tracing():
+        anew.said = True
+        warnings.warn(TracedAnewWarning(anew.read.reason, definition_line(f)), stacklevel=2)
 
 
 def _trace(
@@ -166,12 +230,13 @@ def _trace(
     arity: int,
     fixed: tuple[int, ...] = (),
     closed: bool = False,
+    read: Watch = NOTHING,
 ) -> Traced:
     with active(closed) as own:
         program, cod, fixed = _stage(f, captured, types, dom, arity, own, fixed)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
-    lam, outer = read(
+    lam, outer = read_program(
         program.jaxpr,
         [*met, *zip(captured.names, types, strict=True)],
         (parameter_name(f, arity), dom),
@@ -184,7 +249,7 @@ def _trace(
     made(code, Context(*(x.type for x in lam.free)))
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
         note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
-    return Traced(lam, code, cod, sources, tuple(constants), fixed)
+    return Traced(lam, code, cod, sources, tuple(constants), fixed, {}, read)
 
 
 def _stage(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import update_wrapper
 from typing import Any
 
 import jax
@@ -17,15 +16,15 @@ import numpy as np
 
 from combinators.context import extend
 from combinators.edges import one_of
-from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError, UnsupportedError
+from combinators.errors import ArgumentError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
-from combinators.terms import Eval, Term
-from combinators.types import Tensor, is_discrete, no_types, pack, type_of
+from combinators.terms import Eval
+from combinators.types import Tensor, no_types, pack, type_of
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, is_function_value
-from compile_ccc.arrow import closure_of, positional
+from compile_ccc.arrow import closure_of
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing import seal
+from tangents.asked import Located, asked_arguments, closed_over_known, dispatched, is_one, named
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import alike, dense, filled, placed, structs
 from tangents.operators import differential
@@ -53,18 +52,7 @@ def value_and_grad(
     Raises `NotDifferentiableError` for a discrete argument or a result that is no real scalar, and what `ccc` raises.
     (Paper 003, figures 2, 3 and 5.)
     """
-    space_named(functions)
-    _check_flags(has_aux=has_aux, allow_int=allow_int)
-
-    def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
-        g, arguments = positional(f, arguments, keywords)
-        asked = asked_arguments(argnums, arguments, allow_int)
-        closure, arguments, asked = closed_over_known(g, arguments, asked)
-        spec = _Spec(len(arguments), asked, has_aux, functions)
-        value, gradients = _value_and_gradients(spec, closure, pack(arguments))
-        return value, gradients[0] if is_one(argnums) else gradients
-
-    return named(of_arguments, f)
+    return _gradient(f, argnums, has_aux, functions, allow_int)
 
 
 def grad(
@@ -78,13 +66,20 @@ def grad(
 
     See `value_and_grad`.
     """
-    both = value_and_grad(f, argnums, has_aux, functions, allow_int)
+    return _gradient(f, argnums, has_aux, functions, allow_int, alone=True)
 
-    def of_arguments(*arguments: Any, **keywords: Any) -> Any:
-        value, gradient = both(*arguments, **keywords)
-        return (gradient, value[1]) if has_aux else gradient
 
-    return named(of_arguments, f)
+def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, alone: bool = False) -> Any:
+    space_named(functions)
+    _check_flags(has_aux=has_aux, allow_int=allow_int)
+
+    def on(g: Any, arguments: tuple[Any, ...]) -> Located:
+        asked = asked_arguments(argnums, arguments, allow_int)
+        closure, arguments, asked, origin = closed_over_known(g, arguments, asked)
+        spec = _Spec(len(arguments), asked, is_one(argnums), has_aux, functions, alone)
+        return spec, closure, pack(arguments), origin
+
+    return named(dispatched(f, _value_and_gradients, on), f)
 
 
 def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
@@ -109,12 +104,14 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
 class _Spec:
     arity: int
     asked: tuple[int, ...]
-    has_aux: bool
-    functions: str
+    one: bool = True
+    has_aux: bool = False
+    functions: str = "environment"
+    alone: bool = False  # without the value
 
 
 @differential
-def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[Any, ...]]:
+def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     infer(Eval(), (f, x))
     space = space_named(spec.functions)
     arguments = [x] if spec.arity == 1 else list(x)
@@ -132,12 +129,14 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> tuple[Any, tuple[An
     seed = type_of(value).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    return result, tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    gradients = tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    whole = gradients[0] if spec.one else gradients
+    return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
 
 
 def gradient(f: Closure, x: Any) -> Any:
     """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
-    return _value_and_gradients(_Spec(1, (0,), False, "environment"), f, x)[1][0]
+    return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
 
 
 @differential
@@ -175,77 +174,9 @@ def _value_and_pullback(
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
-def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
-    """The derivative with the name, signature and docstring of f, if f has them."""
-    return (
-        update_wrapper(derivative, f, updated=()) if callable(f) and not isinstance(f, Closure | Term) else derivative
-    )
-
-
-def is_one(argnums: Any) -> bool:
-    """Whether `argnums` names one argument, rather than being a tuple or list of them."""
-    return not isinstance(argnums, tuple | list)
-
-
 def _check_flags(**flags: Any) -> None:
     for name, flag in flags.items():
         one_of(name, flag, (False, True), "it is a truth value of Python")
-
-
-def asked_arguments(
-    argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
-) -> tuple[int, ...]:
-    """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
-    no_types(arguments)
-    numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if not all(isinstance(i, int) and not isinstance(i, bool) for i in numbers):
-        raise ArgumentError(
-            "argnums is not an int, or a tuple of ints",
-            expected="positions of arguments",
-            got=repr(argnums),
-            hint="arguments are named by their places, which count from 0",
-        )
-    for i in numbers:
-        if not -len(arguments) <= i < len(arguments):
-            raise ArityError(
-                "argnums names an argument that is not there",
-                expected=f"below {len(arguments)}",
-                got=str(i),
-                hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
-            )
-        leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
-        real = (callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves)
-        if not allow_int and not any(real):
-            raise NotDifferentiableError(
-                f"the gradient by argument {i} is asked for, and it is discrete",
-                expected="an argument with floating-point numbers or functions in it",
-                got=argument_type(arguments[i]),
-                hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
-            )
-    return tuple(i % len(arguments) for i in numbers)
-
-
-def closed_over_known(
-    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
-) -> tuple[Closure, tuple[Any, ...], tuple[int, ...]]:
-    """f as a closure, with its arguments and the places of those that are asked for.
-
-    If f needs the value of an argument that is not asked for, the closure is one of the others, which captured these.
-    """
-    try:
-        return closure_of(f, arguments), arguments, asked
-    except NeedsValueError:
-        others = {i: x for i, x in enumerate(arguments) if i not in asked}
-        if not others:
-            raise
-        names = tuple(dict.fromkeys(asked))
-
-        def of_asked(*some: Any) -> Any:
-            whole = {**others, **dict(zip(names, some, strict=True))}
-            return f(*(whole[i] for i in range(len(whole))))
-
-        some = tuple(arguments[i] for i in names)
-        return closure_of(of_asked, some), some, tuple(map(names.index, asked))
 
 
 def check_pair(result: Any) -> None:

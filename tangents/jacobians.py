@@ -20,10 +20,9 @@ from combinators.infer import infer
 from combinators.terms import Eval
 from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
 from combinators.values import Closure
-from compile_ccc.arrow import positional
 from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
-from tangents.derivatives import asked_arguments, closed_over_known, is_one, named
+from tangents.asked import Located, asked_arguments, closed_over_known, dispatched, is_one, named
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
@@ -52,13 +51,7 @@ def jacobian(f: Any, argnums: int | Sequence[int] = 0, mode: str | None = None) 
     """
     one_of("mode", mode, (*MODES, None), "None is the one that takes fewer passes")
 
-    def of_arguments(*arguments: Any, **keywords: Any) -> Any:
-        g, arguments = positional(f, arguments, keywords)
-        asked = asked_arguments(argnums, arguments)
-        closure, arguments, asked = closed_over_known(g, arguments, asked)
-        return _jacobian(_spec(asked, arguments, is_one(argnums), mode), closure, pack(arguments))
-
-    return named(of_arguments, f)
+    return _derivative(f, _jacobian, argnums, mode)
 
 
 def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
@@ -68,13 +61,18 @@ def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     does not build it.  Raises what `jacobian` raises.
     """
 
-    def of_arguments(*arguments: Any, **keywords: Any) -> Any:
-        g, arguments = positional(f, arguments, keywords)
-        asked = asked_arguments(argnums, arguments)
-        closure, arguments, asked = closed_over_known(g, arguments, asked)
-        return _hessian(_spec(asked, arguments, is_one(argnums)), closure, pack(arguments))
+    return _derivative(f, _hessian, argnums)
 
-    return named(of_arguments, f)
+
+def _derivative(f: Any, operation: Any, argnums: Any, mode: str | None = None) -> Callable[..., Any]:
+    def on(g: Any, arguments: tuple[Any, ...]) -> Located:
+        asked = asked_arguments(argnums, arguments)
+        closure, arguments, asked, origin = closed_over_known(g, arguments, asked)
+        check_environments([arguments[i] for i in asked], ENVIRONMENT)
+        spec = _Spec(len(arguments), asked, not is_one(argnums), mode)
+        return spec, closure, pack(arguments), origin
+
+    return named(dispatched(f, operation, on), f)
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,6 @@ class _Spec:
         numbers = form.unflatten(range(len(leaves)))
         arguments = [numbers] if self.arity == 1 else list(numbers)
         return tuple(arguments[i] for i in self.asked) if self.is_tuple else arguments[self.asked[0]]
-
-
-def _spec(asked: tuple[int, ...], arguments: tuple[Any, ...], one: bool, mode: str | None = None) -> _Spec:
-    check_environments([arguments[i] for i in asked], ENVIRONMENT)
-    return _Spec(len(arguments), asked, not one, mode)
 
 
 @differential

@@ -24,7 +24,7 @@ from combinators.values import Closure
 from compile_ccc.carriers import active, in_lambda
 from compile_ccc.complaints import complaints
 from compile_ccc.operators import Instance
-from compile_ccc.recording import compiled
+from compile_ccc.recording import Compiled
 from compile_ccc.tracing import deferred
 from tangents.environment import ENVIRONMENT
 from tangents.functions import is_unknown
@@ -34,8 +34,8 @@ from tangents.sparse import ZERO, Cotangent, Held, Sparse, hold, is_active, noth
 
 
 def differential(f: Callable[..., Any]) -> Any:
-    """f(static, *arguments) as `compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
-    direct = compiled(f)
+    """f(static, *arguments) as `Compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
+    direct = Compiled(f)
 
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
@@ -53,7 +53,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
             ) from error
 
-    call.clear_cache, call.programs = direct.clear_cache, direct.programs  # type: ignore[attr-defined]
+    call.runs = direct.runs  # type: ignore[attr-defined]
     return call
 
 

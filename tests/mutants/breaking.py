@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from compile_ccc import arrow, operators, tracing
-from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, loops, named, primitives
+from compile_ccc import arrow, operators
+from tangents import forward_loops, forward_primitives, loops, named, primitives
 from tangents.rows import ROWS
 from tangents.rows_kinds import Constant
 
@@ -72,7 +72,7 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
-    tracing._cache.clear()
+    clear_caches()
     for cached in (
         primitives._programs,
         forward_primitives._pushforward,
@@ -85,15 +85,4 @@ def forget() -> None:
         cached.cache_clear()
     for known in (named._known, forward_loops._known, forward_loops._active, loops._held, infer._results):
         known.clear()
-    for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
-        compiled.clear_cache()
-    for compiled in (
-        derivatives._value_and_gradients,
-        derivatives._value_and_pullback,
-        directional._value_and_tangent,
-        directional._tangent_of_gradient,
-        jacobians._jacobian,
-        jacobians._hessian,
-    ):
-        compiled.clear_cache()
     jax.jit(evaluate.evaluate, static_argnums=0).clear_cache()

@@ -1,0 +1,54 @@
+"""Compiled programs, one for each operation and types of its arguments, which the tables of memory own.
+
+JAX keeps what it compiles as long as the function lives that it was compiled for.  Here each program has a function of
+its own, of leaves alone: it goes when its entry does, and a call of it costs what a call of `jax.jit` costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+
+from combinators import staging
+from combinators.memo import Table
+
+
+class OtherTypes(Exception):
+    """A program is called with arguments of other types than those that it was compiled for."""
+
+
+class Runs:
+    """The programs of f(static, *arguments), for static arguments that are hashable."""
+
+    def __init__(self, name: str, f: Callable[..., Any], entries: int = 512):
+        self._f = f
+        self._programs: Table[Hashable, Any] = Table(name, entries)
+
+    def __call__(self, static: Hashable, *arguments: Any) -> Any:
+        leaves, form = jax.tree.flatten(arguments)
+        return self.program(static, leaves, form)(*leaves)
+
+    def program(self, static: Hashable, leaves: Sequence[Any], form: Any) -> Any:
+        """The function of the leaves of the arguments that JAX compiles; it raises `OtherTypes` for others."""
+        types = tuple(map(_type, leaves))
+        key = (static, form, types, staging.settings())
+        known = self._programs.get(key)
+        return self._programs.put(key, jax.jit(self._run(static, form, types))) if known is None else known
+
+    def _run(self, static: Hashable, form: Any, types: tuple[Any, ...]) -> Callable[..., Any]:
+        f = self._f
+
+        def run(*leaves: Any) -> Any:
+            if tuple(map(_type, leaves)) != types:
+                raise OtherTypes
+            return f(static, *form.unflatten(leaves))
+
+        run.__name__ = run.__qualname__ = getattr(f, "__name__", "run").strip("_")
+        return run
+
+
+def _type(leaf: Any) -> tuple[Any, ...]:
+    type = jax.typeof(leaf)
+    return getattr(type, "shape", type), getattr(type, "dtype", None), getattr(type, "weak_type", False)

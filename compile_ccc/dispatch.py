@@ -1,0 +1,99 @@
+"""Calls of a function again: straight to the compiled program, as long as all that it read is what it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.host import with_own_exceptions
+from combinators.records import as_records
+from combinators.runs import Runs
+from combinators.values import Closure
+from compile_ccc import compat
+from compile_ccc.carriers import active_traces
+from compile_ccc.tracing import Origin
+from compile_ccc.watch import Variable, Watch
+
+MISSED = object()
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+_CONCRETE = frozenset({bool, int, float, complex, np.ndarray, type(jnp.zeros(())), *np.sctypeDict.values()})
+_KEPT = 4  # programs of one function, for other types of its arguments
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A compiled program with what its environment is made of, and where that is read anew."""
+
+    form: Any  # of the arguments
+    types: tuple[Any, ...]
+    watch: Watch
+    environment: list[Any]
+    variables: list[tuple[int, Variable]]
+    functions: bool  # whether there are functions in the environment
+    run: Any
+
+    def leaves(self) -> list[Any]:
+        """The leaves of the environment, as they are now.  Raises `Changed`."""
+        values = self.environment
+        if self.variables:
+            values = values.copy()
+            for place, variable in self.variables:
+                values[place] = variable.read()
+        return jax.tree.leaves(values) if self.functions else values
+
+
+class Dispatch:
+    """The programs of one Python function that were called last, for the `operation` on it and its arguments."""
+
+    def __init__(self, operation: Runs):
+        self._operation = operation
+        self._entries: list[_Entry] = []
+        self._met = 0
+
+    def again(self, arguments: tuple[Any, ...]) -> Any:
+        """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
+        entries = self._entries
+        if not entries:
+            return MISSED
+        leaves, form = _flatten(arguments, None)
+        if not _CONCRETE.issuperset(map(type, leaves)):
+            return MISSED
+        types = tuple(map(_type, leaves)) if len(entries) > 1 else None
+        for entry in entries:
+            if entry.form == form and (types is None or types == entry.types):
+                try:
+                    return entry.run(*entry.leaves(), *leaves) if entry.watch.holds() else MISSED
+                except jax.errors.JaxRuntimeError:
+                    return with_own_exceptions(entry.run, *entry.leaves(), *leaves)
+                except Exception:  # it comes again where it is told in full
+                    return MISSED
+        return MISSED
+
+    def note(self, arguments: tuple[Any, ...], static: Any, closure: Closure, x: Any, origin: Origin | None) -> None:
+        """Remembers the program for arguments like these, from the second call on."""
+        self._met += 1
+        if self._met < 2 or origin is None or origin.traced.read.reason or active_traces.get() or compat.is_tracing():
+            return
+        watch = origin.captured.watch + origin.traced.read
+        leaves, form = jax.tree.flatten(arguments)
+        whole, whole_form = jax.tree.flatten((closure, x))
+        if watch.reason or as_records(arguments) is not arguments or any(isinstance(v, jax.core.Tracer) for v in whole):
+            return
+        slots = {variable.slot: variable for variable in origin.captured.variables}
+        places = ((place, i) for place, (met, i) in enumerate(origin.traced.sources) if not met)
+        variables = [(place, slots[i]) for place, i in places if i in slots]
+        environment = list(closure.environment)
+        functions = any(isinstance(value, Closure) for value in environment)
+        run = self._operation.program(static, whole, whole_form)
+        entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, run)
+        others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
+        self._entries = [entry, *others][:_KEPT]
+
+
+def _type(leaf: Any) -> Any:
+    return (leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, jax.Array) else jax.typeof(leaf)

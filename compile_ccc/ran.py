@@ -1,0 +1,113 @@
+"""Which of the user's Python functions run while a program is traced: Python itself reports them (`sys.monitoring`).
+
+Functions of JAX, of the standard library and of other installed packages are not reported.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any
+
+from combinators.errors import INSTALLED, is_users
+
+type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
+type Ran = dict[Key, dict[str, Any]]  # functions that ran, with the variables of their modules
+
+_NAME = "diffcurry"
+_TOOLS = (3, 4)  # of the six numbers of tools, those without a name
+
+
+class Replaced(dict[str, Any]):
+    """The variables of a module for a function that is given some of them, and reads the others."""
+
+    __slots__ = ("given", "module")
+
+    def __init__(self, module: dict[str, Any], given: dict[str, Any]):
+        super().__init__(module | given)
+        self.module, self.given = module, frozenset(given)
+
+
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.open: list[Ran] = []
+
+
+_running = _Running()
+_switch = threading.Lock()
+_traces = 0  # that are open, in all threads
+
+
+@contextmanager
+def running() -> Generator[Ran]:
+    """Collects the users' functions that start in this thread.
+
+    Where other tools have taken all of Python's reports, it collects nothing, which `is_reported` tells.
+    """
+    tool = _tool()
+    ran: Ran = {}
+    if tool is None:
+        yield ran
+        return
+    _running.open.append(ran)
+    _count(tool, 1)
+    try:
+        yield ran
+    finally:
+        _running.open.remove(ran)
+        _count(tool, -1)
+
+
+def is_reported() -> bool:
+    """Whether Python reports to us what runs."""
+    return _tool() is not None
+
+
+def ran_before(ran: Ran) -> None:
+    """Adds functions whose trace is used again."""
+    for open in _running.open:
+        open.update(ran)
+
+
+@lru_cache(maxsize=4096)
+def is_own(file_name: str) -> bool:
+    """Whether a source file is of the user's program, rather than of an installed package."""
+    return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
+
+
+@lru_cache(maxsize=1)
+def _tool() -> int | None:
+    """The number under which Python reports to us, taken once: what is disabled is disabled for a number."""
+    monitoring = sys.monitoring
+    for number in _TOOLS:
+        if monitoring.get_tool(number) is None:
+            monitoring.use_tool_id(number, _NAME)
+            monitoring.register_callback(number, monitoring.events.PY_START, _started)
+            return number
+    return None
+
+
+def _count(tool: int, change: int) -> None:
+    global _traces
+    with _switch:
+        _traces += change
+        if _traces == (change > 0):  # the first one begins, or the last one ends
+            sys.monitoring.set_events(tool, sys.monitoring.events.PY_START if _traces else 0)
+
+
+def _started(code: types.CodeType, offset: int) -> Any:
+    if not is_own(code.co_filename):
+        return sys.monitoring.DISABLE
+    if _running.open:
+        variables = sys._getframe(1).f_globals
+        given: frozenset[str] = frozenset()
+        if isinstance(variables, Replaced):
+            variables, given = variables.module, variables.given
+        for ran in _running.open:
+            ran[code, id(variables), given] = variables
+    return None

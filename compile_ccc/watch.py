@@ -1,0 +1,161 @@
+"""What a program read while it was traced: where that stands, and what it was.
+
+A trace may be used again while all of it is the same.  What is read: the variables and attributes that the functions
+which ran name, what functions captured, and what these values hold, down to what never changes.  Values count by
+identity, arrays of NumPy by their bytes.  What Python cannot look at in a moment, or at all, is not watched: such a
+program is traced anew at each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import call, getitem, is_
+from typing import Any
+
+import numpy as np
+
+LIMIT = 600  # entries at most: some 20 microseconds
+BYTES = 2**17  # of arrays at most, for the same reason
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable that is read anew at each call: a cell, or a name of a module.  It held a value of this type."""
+
+    owner: Any
+    name: str
+    slot: int = -1  # of the environment
+    type: Any = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """The same for two mentions of one variable."""
+        return id(self.owner), self.name
+
+    def at(self, slot: int, value: Any) -> Variable:
+        """The variable with its slot, and the type of what it holds now."""
+        return Variable(self.owner, self.name, slot, _kind(value))
+
+    def read(self) -> Any:
+        """What it holds now.  Raises `Changed` if that is of another type."""
+        value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
+        if _kind(value) is not self.type:
+            raise Changed
+        return value
+
+
+def _kind(value: Any) -> Any:
+    return value.dtype if isinstance(value, np.ndarray) else type(value)
+
+
+class Changed(Exception):
+    """A variable holds a value of another type than before."""
+
+
+@dataclass
+class Watch:
+    """Places and what stood there.  `holds()` says whether it still does."""
+
+    variables: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # of modules, by name
+    attributes: list[tuple[Any, str, Any]] = field(default_factory=list)  # contents of cells, slots
+    members: list[tuple[Any, str, Any]] = field(default_factory=list)  # of classes, by name
+    wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
+    answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
+    arrays: list[tuple[Any, bytes]] = field(default_factory=list)
+    reason: str = ""  # what was read and cannot be watched
+    _places: tuple[Any, Any, Any, Any] | None = None
+
+    def holds(self) -> bool:
+        """Whether all that is read is watched, and what it was."""
+        if self.reason:
+            return False
+        if self._places is None:
+            self._places = self._transposed()
+        reads, owners, names, values = self._places
+        try:
+            if not all(map(is_, map(call, reads, owners, names), values)):
+                return False
+            for container, parts in self.wholes:
+                if len(container) != len(parts) or not all(map(is_, container, parts)):
+                    return False
+            for given, value in self.answers:
+                if given() is not value:
+                    return False
+            for array, held in self.arrays:
+                if bytes_of(array) != held:
+                    return False
+        except (LookupError, AttributeError, ValueError, RuntimeError):  # deleted, emptied, changed by another thread
+            return False
+        return True
+
+    def place(self, variable: Variable, value: Any) -> None:
+        """Watches a variable."""
+        if isinstance(variable.owner, dict):
+            self.variables.append((variable.owner, variable.name, value))
+        else:
+            self.attributes.append((variable.owner, variable.name, value))
+
+    def container(self, value: Any) -> None:
+        """Watches what a container holds, and what a function has for defaults."""
+        match value:
+            case dict():
+                self.whole(dict.keys(value))
+                self.whole(dict.values(value))
+            case list() | deque():
+                self.whole(value)
+            case types.FunctionType():
+                if value.__defaults__:
+                    self.attributes.append((value, "__defaults__", value.__defaults__))
+                if value.__kwdefaults__:
+                    self.container(value.__kwdefaults__)
+            case functools.partial():
+                self.container(value.keywords)
+            case tuple() | types.MethodType():
+                pass
+            case _ if hasattr(value, "__dict__"):
+                self.container(vars(value))
+            case _:
+                self.reason = f"a {type(value).__name__}"
+
+    def whole(self, container: Any) -> None:
+        """Watches all that a container holds."""
+        self.wholes.append((container, tuple(container)))
+
+    def array(self, array: np.ndarray) -> None:
+        """Watches what an array of NumPy holds."""
+        self.arrays.append((array, bytes_of(array)))
+
+    def _transposed(self) -> tuple[Any, Any, Any, Any]:
+        """How to read each single place, of what, by what name, and what was there: lists for a loop in C."""
+        groups = (dict.__getitem__, self.variables), (getattr, self.attributes), (getitem, self.members)
+        places = [(read, *place) for read, group in groups for place in group]
+        return tuple(zip(*places, strict=True)) if places else ((), (), (), ())  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """How many places there are to look at."""
+        groups = self.variables, self.attributes, self.members, self.answers, self.arrays
+        return sum(map(len, groups)) + sum(4 + len(held) for _, held in self.wholes)
+
+    def __add__(self, other: Watch) -> Watch:
+        return Watch(
+            self.variables + other.variables,
+            self.attributes + other.attributes,
+            self.members + other.members,
+            self.wholes + other.wholes,
+            self.answers + other.answers,
+            self.arrays + other.arrays,
+            self.reason or other.reason,
+        )
+
+
+def bytes_of(array: Any) -> bytes:
+    """What an array of NumPy holds now."""
+    return array.tobytes()
+
+
+NOTHING = Watch()
