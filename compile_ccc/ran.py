@@ -59,7 +59,7 @@ def running() -> Generator[Ran]:
     try:
         yield ran
     finally:
-        _running.open.remove(ran)
+        _running.open.pop()
         _count(tool, -1)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from combinators.memo import clear_caches
 from compile_ccc import arrow, operators
 from tangents import forward_loops, forward_primitives, loops, named, primitives
 from tangents.rows import ROWS
