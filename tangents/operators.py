@@ -53,7 +53,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
             ) from error
 
-    call.runs = direct.runs  # type: ignore[attr-defined]
+    call.runs, call.programs = direct.runs, direct.programs  # type: ignore[attr-defined]
     return call
 
 
