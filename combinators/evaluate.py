@@ -15,6 +15,7 @@ from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
+from combinators.origins import with_origins
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
 from combinators.sums import among, branch_domain, chosen, injected, tagged
@@ -152,20 +153,22 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     require_values(x)
     x = as_records(x)
     infer(term, x)
-    return from_records(with_own_exceptions(evaluate, term, x))
+    return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))
 
 
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f.environment, x))
-    return from_records(with_own_exceptions(_apply_checked, f, x))
+    return from_records(with_own_exceptions(with_origins, _apply_checked, f, x))
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value
-    return from_records(with_own_exceptions(_evaluate_checked, term, as_records(pack(arguments))))
+    return from_records(
+        with_own_exceptions(with_origins, partial(_evaluate_checked, term), as_records(pack(arguments)))
+    )
 
 
 @jax.jit

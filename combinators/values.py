@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators import staging
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.terms import Curry
+from combinators.terms import Curry, Term
 from combinators.types import Function, FunctionLike, children, require_values
 
-type Names = tuple[str, ...] | None  # of captured variables, in the order of the environment; None if not known
+
+class Origin:
+    """What is known, for readers, of the program that a function comes from.  Of terms written by hand it is nothing.
+
+    It takes no part in equality, and travels with the function: what one program says of its code says nothing of equal
+    code elsewhere.
+    """
+
+    __slots__ = ()
+
+    def names(self, code: Curry) -> tuple[str, ...] | None:
+        """The names of the variables that this code captures, in the order of its environment, if they are known."""
+        return None
+
+    def lines(self, term: Term) -> Iterator[str]:
+        """The user's lines at which the program has this operation; empty ones where the user wrote none."""
+        yield from ()
+
+
+NOWHERE = Origin()
+_UNKNOWN = Origin()  # of functions that JAX handed in to a program that it traces for all functions of their code
 
 
 class Closure(FunctionLike):
@@ -22,12 +44,12 @@ class Closure(FunctionLike):
     `jax.tree.map`, and its gradient is a closure too, with cotangents as leaves.  Calling it is one jitted call of its
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
-    `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
+    `origin` knows the names of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("__weakref__", "_environment", "_names", "code")
+    __slots__ = ("__weakref__", "_environment", "_made", "code", "origin")
 
-    def __init__(self, code: Curry, environment: Any, names: Names = None):
+    def __init__(self, code: Curry, environment: Any, origin: Origin = NOWHERE):
         if not isinstance(code, Curry):
             raise ArgumentError(
                 "this is no code of a function",
@@ -35,7 +57,7 @@ class Closure(FunctionLike):
                 got=repr(code),
                 hint="function(f, domain) makes a closure of a Python function",
             )
-        self.code, self._environment, self._names = code, environment, names
+        self.code, self._environment, self.origin, self._made = code, environment, origin, None
 
     @property
     def environment(self) -> Any:
@@ -53,7 +75,14 @@ class Closure(FunctionLike):
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
-        self._environment = environment
+        self._environment, self._made = environment, None
+
+    @property
+    def made(self) -> tuple[Any, ...]:
+        """The shapes of what was captured when it was, which what `jax.vmap` and `jax.tree.map` make of it keeps."""
+        if self._made is None:
+            self._made = shapes(self._environment)
+        return self._made
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -76,9 +105,9 @@ class Closure(FunctionLike):
     def captured(self) -> dict[Any, Any]:
         """{name: value} of what this function captured; by position where the names of its variables are not known."""
         pairs, _ = children(self.environment)
-        names = [self._names or (), *_names.get(self.code, ()), [key for key, _ in pairs]]
-        fitting = next(known for known in names if len(known) == len(pairs))
-        return dict(zip(fitting, (value for _, value in pairs), strict=True))
+        names = self.origin.names(self.code) or ()
+        keys = names if len(names) == len(pairs) else [key for key, _ in pairs]
+        return dict(zip(keys, (value for _, value in pairs), strict=True))
 
     def gradient(self, g: Any) -> dict[Any, Any]:
         """{name: cotangent}: a cotangent of this function, a closure over cotangents, read as `captured` reads values.
@@ -92,27 +121,25 @@ class Closure(FunctionLike):
                 got=repr(g),
                 hint='take the gradient with functions="environment"; it has the structure of the function itself',
             )
-        return Closure(self.code, g.environment, self._names).captured
+        return Closure(self.code, g.environment, self.origin).captured
 
     def __repr__(self) -> str:
         return f"Closure({self.code!r}, {self.environment!r})"
 
 
-_names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
-
-
-def name_captured(code: Curry, names: tuple[str, ...]) -> None:
-    """Remembers how the program in which this code was last met calls what it captures, of that many variables."""
-    _names[code] = [names, *(known for known in _names.get(code, ()) if len(known) != len(names))]
+def shapes(environment: Any) -> tuple[Any, ...]:
+    """The shapes of the arrays in an environment, but for what the functions in it captured."""
+    leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
+    return tuple([getattr(leaf, "shape", ()) for leaf in leaves if not isinstance(leaf, Closure)])
 
 
 class _Head:
-    """What a closure is beside its environment.  Names take no part in equality, so they never make a new program."""
+    """What a closure is beside its environment.  Only the code takes part in equality, so no name makes a program."""
 
-    __slots__ = ("code", "names")
+    __slots__ = ("code", "made", "origin")
 
-    def __init__(self, code: Curry, names: Names):
-        self.code, self.names = code, names
+    def __init__(self, code: Curry, origin: Origin, made: tuple[Any, ...]):
+        self.code, self.origin, self.made = code, origin, made
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Head) and other.code is self.code
@@ -124,13 +151,58 @@ class _Head:
         return repr(self.code)
 
 
+type Relabelling = Callable[[Closure], Origin]
+_relabelling: ContextVar[Relabelling | None] = ContextVar("relabelling", default=None)
+
+
+def relabelled(x: Any, origin: Relabelling) -> Any:
+    """The value with other origins of its functions, which are met from the outside inwards; itself if it has none."""
+    met = False
+
+    def noted(f: Closure) -> Origin:
+        nonlocal met
+        met = True
+        return origin(f)
+
+    token = _relabelling.set(noted)
+    try:
+        leaves, form = jax.tree.flatten(x)
+    finally:
+        _relabelling.reset(token)
+    return form.unflatten(leaves) if met else x
+
+
 def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
-    return (f.environment,), _Head(f.code, f._names)  # pyright: ignore[reportPrivateUsage]
+    relabelling = _relabelling.get()
+    return (f.environment,), _Head(f.code, f.origin if relabelling is None else relabelling(f), f.made)
+
+
+def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
+    f = object.__new__(Closure)
+    f.code, f._environment, f._made = head.code, parts[0], head.made  # pyright: ignore[reportPrivateUsage]
+    f.origin = head.origin if isinstance(head.origin, Given) or not _is_staged(parts[0]) else _UNKNOWN
+    return f
+
+
+def _is_staged(environment: Any) -> bool:
+    """Whether JAX traces a program, and keeps it, for all functions that have such an environment."""
+    leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
+    staged = lambda v: v.origin is _UNKNOWN if isinstance(v, Closure) else staging.variable_of(v) is not None
+    return any(map(staged, leaves))
+
+
+class Given(Origin):
+    """The origin of the function with this number among those that compiled code is given; see `origins`."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
 
 
 jax.tree_util.register_pytree_with_keys(
     Closure,
     lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), _flatten(f)[1]),
-    lambda head, environment: Closure(head.code, *environment, names=head.names),
+    _unflatten,
     _flatten,
 )

@@ -18,6 +18,7 @@ from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
+from combinators.origins import joint, with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
 from combinators.types import Type, pack, require_values
@@ -169,7 +170,8 @@ def _chain(steps: tuple[Any, ...], arguments: tuple[Any, ...]) -> Closure:
     for f in closures:
         places = range(start, start := start + len(f.environment))
         terms.append(Extend(compose(prod(Context(*map(Proj, places), Proj(-1))), f.code.body)))
-    return Closure(Curry(compose(*terms, Proj(-1)), closures[0].code.argument), environment)
+    code = Curry(compose(*terms, Proj(-1)), closures[0].code.argument)
+    return Closure(code, environment, joint([f.origin for f in closures]))
 
 
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
@@ -236,7 +238,7 @@ class Lowered:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         no_keywords(self._term, keywords)
         require_values(arguments)
-        return with_own_exceptions(self._compiled, *arguments)
+        return with_own_exceptions(with_origins, self._compiled, *arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

@@ -18,6 +18,7 @@ import jax
 
 from combinators.terms import Call, Term
 from combinators.types import Type, children, type_of
+from combinators.values import NOWHERE, Origin
 
 
 @dataclass(eq=False, frozen=True)
@@ -87,10 +88,15 @@ class Component:
 
 @dataclass(eq=False, frozen=True)
 class Arrow:
-    """A known term applied to operands; several are its one tuple."""
+    """A known term applied to operands; several are its one tuple.
+
+    `sources` say where the program has it, the calls around it first, and `origin` knows of the programs in the term.
+    """
 
     term: Term
     operands: tuple[Atom, ...]
+    sources: tuple[Any, ...] = ()
+    origin: Origin = NOWHERE
 
 
 @dataclass(eq=False, frozen=True)

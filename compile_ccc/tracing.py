@@ -25,13 +25,12 @@ from combinators.errors import (
     BareFunctionError,
     definition_line,
 )
-from combinators.families import made
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
-from combinators.values import Closure
+from combinators.values import NOWHERE, Closure, Origin
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
@@ -42,6 +41,7 @@ from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.read import read
 from compile_ccc.redefined import Rules, are_defined_again, is_lasting, rules_of
+from compile_ccc.traces import Program
 from compile_ccc.translate import translate
 from compile_ccc.writing import as_number, is_known
 
@@ -56,10 +56,11 @@ class Traced:
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
     fixed: tuple[int, ...]  # which captured values are code
+    origin: Origin
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.code, environment, self.lam.names)
+        return Closure(self.code, environment, self.origin)
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -97,7 +98,7 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)
-    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule}
+    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule, "origin": NOWHERE}
     carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
     return FunctionValue(carrier, type, own)
 
@@ -110,9 +111,8 @@ def deferred(term: Term, x: Any) -> Any:
     body = compose(whole, term)
     type = Function((), abstract(infer(body, Context(*types, ()))))
     operands = [flatten(leaf, t)[0] for leaf, t in zip(leaves, types, strict=True)]
-    names = ("",) * len(operands)
-    carrier = lam_p.bind(*operands, body=Curry(body, ()), batch=(), type=type, name=str(term), names=names, rule=None)
-    return FunctionValue(carrier, type, own)()
+    facts = {"type": type, "name": str(term), "names": ("",) * len(operands), "rule": None, "origin": NOWHERE}
+    return FunctionValue(lam_p.bind(*operands, body=Curry(body, ()), batch=(), **facts), type, own)()
 
 
 def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
@@ -181,10 +181,9 @@ def _trace(
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
     code = translate(lam)
-    made(code, Context(*(x.type for x in lam.free)))
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
         note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
-    return Traced(lam, code, cod, sources, tuple(constants), fixed)
+    return Traced(lam, code, cod, sources, tuple(constants), fixed, NOWHERE if closed else Program(lam))
 
 
 def _stage(

@@ -38,7 +38,6 @@ from combinators.terms import (
     compose,
     prod,
 )
-from combinators.values import name_captured
 from compile_ccc.lambda_terms import (
     Again,
     App,
@@ -68,9 +67,7 @@ def translate(lam: Lam) -> Curry:
         )
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
-    code = Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
-    name_captured(code, lam.names)
-    return code
+    return Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
 
 
 def _block(scope: Scope, block: Block) -> Term:
