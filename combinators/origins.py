@@ -35,7 +35,7 @@ class Joint(Origin):
 
 def joint(origins: list[Origin]) -> Origin:
     """What these programs know together."""
-    known = list(dict.fromkeys(origin for origin in origins if type(origin) is not Given and origin is not NOWHERE))
+    known = list(dict.fromkeys(origin for origin in origins if type(origin) not in (Origin, Given)))
     return known[0] if len(known) == 1 else Joint(known) if known else NOWHERE
 
 
@@ -62,7 +62,7 @@ def with_origins(run: Callable[..., Any], *arguments: Any) -> Any:
 
     def restored(f: Closure) -> Origin:
         origin = f.origin
-        return given[origin.number] if isinstance(origin, Given) else together if origin is NOWHERE else origin
+        return given[origin.number] if isinstance(origin, Given) else together if type(origin) is Origin else origin
 
     return relabelled(result, restored)
 

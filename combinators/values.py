@@ -128,9 +128,10 @@ class Closure(FunctionLike):
 
 
 def shapes(environment: Any) -> tuple[Any, ...]:
-    """The shapes of the arrays in an environment, but for what the functions in it captured."""
+    """The shapes of the arrays in an environment, but for what the functions in it captured; None for what is none."""
     leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
-    return tuple([getattr(leaf, "shape", ()) for leaf in leaves if not isinstance(leaf, Closure)])
+    shape = lambda v: () if isinstance(v, int | float | complex) else getattr(v, "shape", None)
+    return tuple([shape(leaf) for leaf in leaves if not isinstance(leaf, Closure)])
 
 
 class _Head:
@@ -167,9 +168,9 @@ def relabelled(x: Any, origin: Relabelling) -> Any:
     token = _relabelling.set(noted)
     try:
         leaves, form = jax.tree.flatten(x)
+        return form.unflatten(leaves) if met else x
     finally:
         _relabelling.reset(token)
-    return form.unflatten(leaves) if met else x
 
 
 def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
@@ -180,7 +181,8 @@ def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
 def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
     f = object.__new__(Closure)
     f.code, f._environment, f._made = head.code, parts[0], head.made  # pyright: ignore[reportPrivateUsage]
-    f.origin = head.origin if isinstance(head.origin, Given) or not _is_staged(parts[0]) else _UNKNOWN
+    known = isinstance(head.origin, Given) or _relabelling.get() is not None or not _is_staged(parts[0])
+    f.origin = head.origin if known else _UNKNOWN
     return f
 
 

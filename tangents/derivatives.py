@@ -101,6 +101,8 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
+    if not unknown and functions == "environment":
+        pullback = pullback.onto(primals)  # whose functions have names
     pullback = pullback.lifted() if in_lambda() else pullback
     return (y, pullback, aux) if has_aux else (y, pullback)
 
