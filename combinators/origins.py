@@ -11,11 +11,21 @@ from contextvars import ContextVar
 from typing import Any
 
 from combinators.errors import user_line
-from combinators.families import require_one
+from combinators.families import plain, require_one
 from combinators.terms import Curry, Term
 from combinators.values import NOWHERE, Closure, Given, Origin, relabelled
 
 _running: ContextVar[tuple[Origin, ...]] = ContextVar("running", default=())  # innermost first
+
+
+class Table(Origin):
+    """Names by code, and no lines: what another process can know."""
+
+    def __init__(self, table: dict[Curry, tuple[str, ...]]):
+        self.table = table
+
+    def names(self, code: Curry) -> tuple[str, ...] | None:
+        return self.table.get(plain(code))
 
 
 class Joint(Origin):

@@ -69,10 +69,14 @@ class Extend(Term):
 
 @_term
 class Curry(Term):
-    """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known."""
+    """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known.
+
+    `captured` are the shapes of the arrays in Δ, if f was traced for them: it tells one function from many.
+    """
 
     body: Term
     argument: Type = None
+    captured: tuple[tuple[int, ...], ...] | None = None
 
 
 @_term

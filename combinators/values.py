@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,6 +25,9 @@ class Origin:
 
     __slots__ = ()
 
+    def __deepcopy__(self, _: Any) -> Origin:
+        return self
+
     def names(self, code: Curry) -> tuple[str, ...] | None:
         """The names of the variables that this code captures, in the order of its environment, if they are known."""
         return None
@@ -34,7 +38,7 @@ class Origin:
 
 
 NOWHERE = Origin()
-_UNKNOWN = Origin()  # of functions that JAX handed in to a program that it traces for all functions of their code
+UNKNOWN = Origin()  # of functions that JAX handed in to a program that it traces for all functions of their code
 
 
 class Closure(FunctionLike):
@@ -47,7 +51,7 @@ class Closure(FunctionLike):
     `origin` knows the names of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("__weakref__", "_environment", "_made", "code", "origin")
+    __slots__ = ("__weakref__", "_environment", "code", "origin")
 
     def __init__(self, code: Curry, environment: Any, origin: Origin = NOWHERE):
         if not isinstance(code, Curry):
@@ -57,7 +61,7 @@ class Closure(FunctionLike):
                 got=repr(code),
                 hint="function(f, domain) makes a closure of a Python function",
             )
-        self.code, self._environment, self.origin, self._made = code, environment, origin, None
+        self.code, self._environment, self.origin = code, environment, origin
 
     @property
     def environment(self) -> Any:
@@ -75,14 +79,7 @@ class Closure(FunctionLike):
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
-        self._environment, self._made = environment, None
-
-    @property
-    def made(self) -> tuple[Any, ...]:
-        """The shapes of what was captured when it was, which what `jax.vmap` and `jax.tree.map` make of it keeps."""
-        if self._made is None:
-            self._made = shapes(self._environment)
-        return self._made
+        self._environment = environment
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -127,20 +124,13 @@ class Closure(FunctionLike):
         return f"Closure({self.code!r}, {self.environment!r})"
 
 
-def shapes(environment: Any) -> tuple[Any, ...]:
-    """The shapes of the arrays in an environment, but for what the functions in it captured; None for what is none."""
-    leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
-    shape = lambda v: () if isinstance(v, int | float | complex) else getattr(v, "shape", None)
-    return tuple([shape(leaf) for leaf in leaves if not isinstance(leaf, Closure)])
-
-
 class _Head:
     """What a closure is beside its environment.  Only the code takes part in equality, so no name makes a program."""
 
-    __slots__ = ("code", "made", "origin")
+    __slots__ = ("code", "origin")
 
-    def __init__(self, code: Curry, origin: Origin, made: tuple[Any, ...]):
-        self.code, self.origin, self.made = code, origin, made
+    def __init__(self, code: Curry, origin: Origin):
+        self.code, self.origin = code, origin
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Head) and other.code is self.code
@@ -165,31 +155,48 @@ def relabelled(x: Any, origin: Relabelling) -> Any:
         met = True
         return origin(f)
 
-    token = _relabelling.set(noted)
-    try:
+    with _by(noted):
         leaves, form = jax.tree.flatten(x)
         return form.unflatten(leaves) if met else x
+
+
+def of_form(form: Any, leaves: Any) -> Any:
+    """The value of a form with these leaves.  Its functions have the origins that are in the form, in any trace."""
+    with _by(lambda f: f.origin):
+        return form.unflatten(leaves)
+
+
+def anonymous(form: Any) -> Any:
+    """The form without the origins of the functions in it."""
+    return jax.tree.structure(relabelled(form.unflatten(range(form.num_leaves)), lambda _: UNKNOWN))
+
+
+@contextmanager
+def _by(origin: Relabelling) -> Generator[None]:
+    token = _relabelling.set(origin)
+    try:
+        yield
     finally:
         _relabelling.reset(token)
 
 
 def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
     relabelling = _relabelling.get()
-    return (f.environment,), _Head(f.code, f.origin if relabelling is None else relabelling(f), f.made)
+    return (f.environment,), _Head(f.code, f.origin if relabelling is None else relabelling(f))
 
 
 def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
     f = object.__new__(Closure)
-    f.code, f._environment, f._made = head.code, parts[0], head.made  # pyright: ignore[reportPrivateUsage]
+    f.code, f._environment = head.code, parts[0]  # pyright: ignore[reportPrivateUsage]
     known = isinstance(head.origin, Given) or _relabelling.get() is not None or not _is_staged(parts[0])
-    f.origin = head.origin if known else _UNKNOWN
+    f.origin = head.origin if known else UNKNOWN
     return f
 
 
 def _is_staged(environment: Any) -> bool:
     """Whether JAX traces a program, and keeps it, for all functions that have such an environment."""
     leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
-    staged = lambda v: v.origin is _UNKNOWN if isinstance(v, Closure) else staging.variable_of(v) is not None
+    staged = lambda v: v.origin is UNKNOWN if isinstance(v, Closure) else staging.variable_of(v) is not None
     return any(map(staged, leaves))
 
 

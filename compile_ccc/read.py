@@ -207,7 +207,8 @@ class Builder:
         results = inner.run(eqn.params["body"], [*operands, *inner.leaves(x, type.dom)])
         taken: dict[str, None] = {}
         names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
-        return self.let(lam(x, inner.close(inner.build(results, type.cod)), names, eqn.params["rule"]), type)
+        block = inner.close(inner.build(results, type.cod))
+        return self.let(lam(x, block, names, eqn.params["rule"], is_value=True), type)
 
     def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
         """f x, under the batch levels that `jax.vmap` pushed."""

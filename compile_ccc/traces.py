@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
+from combinators.families import plain
+from combinators.origins import Table, joint
 from combinators.terms import Curry, Term
 from combinators.values import Origin
 from compile_ccc.lambda_terms import Again, Arrow, Block, Lam, Match
@@ -23,16 +26,15 @@ class Program(Origin):
 
     def names(self, code: Curry) -> tuple[str, ...] | None:
         """Those of an abstraction in the program; if it has equal ones over variables of other names, not known."""
-        known = self._names.get(code, set()) | {e.origin.names(code) for e in self._arrows} - {None}
-        return known.pop() if len(known) == 1 else None
+        return self._names.names(plain(code))
 
     @cached_property
-    def _names(self) -> dict[Curry, set[tuple[str, ...] | None]]:
-        known: dict[Curry, set[tuple[str, ...] | None]] = {}
-        for e in _parts(self.lam):
-            if isinstance(e, Lam):
-                known.setdefault(translate(e), set()).add(e.names)
-        return known
+    def _names(self) -> Origin:
+        own = [Table({plain(translate(e)): e.names}) for e in _parts(self.lam) if isinstance(e, Lam)]
+        return joint([*own, *(e.origin for e in self._arrows)])
+
+    def __reduce__(self) -> Any:
+        return joint, ([self._names],)
 
     @property
     def _arrows(self) -> Iterator[Arrow]:

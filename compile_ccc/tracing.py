@@ -25,6 +25,7 @@ from combinators.errors import (
     BareFunctionError,
     definition_line,
 )
+from combinators.families import stated
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
@@ -59,8 +60,14 @@ class Traced:
     origin: Origin
 
     def closure(self, values: list[Any]) -> Closure:
+        """The lambda with these captured values."""
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
         return Closure(self.code, environment, self.origin)
+
+    def value(self, values: list[Any]) -> Closure:
+        """The same as a function value, which goes anywhere: its code says for which environment it was traced."""
+        f = self.closure(values)
+        return Closure(stated(f.code, f.environment), f.environment, f.origin)
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -121,12 +128,12 @@ def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
     values = [
         jnp.array(v) if isinstance(v, np.ndarray) else v for v in captured.values
     ]  # a NumPy array may change later
-    return traced(f, captured, dom, arity).closure(values)
+    return traced(f, captured, dom, arity).value(values)
 
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     """The closure of a function of one argument that closes over values of a trace: they become its environment."""
-    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
+    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).value([])
 
 
 _cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()

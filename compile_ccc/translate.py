@@ -23,6 +23,7 @@ import jax
 
 from combinators.context import Context
 from combinators.errors import ArgumentError
+from combinators.families import stated
 from combinators.sums import case
 from combinators.terms import (
     Call,
@@ -67,7 +68,9 @@ def translate(lam: Lam) -> Curry:
         )
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
-    return Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
+    body = body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule)
+    code = Curry(body, lam.parameter.type)
+    return stated(code, [x.type for x in lam.free]) if lam.is_value else code
 
 
 def _block(scope: Scope, block: Block) -> Term:
