@@ -17,11 +17,6 @@ def stated(code: Curry, environment: Any) -> Curry:
     return Curry(code.body, code.argument, _shapes(environment) or None)
 
 
-def plain(code: Curry) -> Curry:
-    """The code without the shapes of what it captures."""
-    return code if code.captured is None else Curry(code.body, code.argument)
-
-
 def require_one(f: Closure) -> None:
     """Refuses a family where one function is meant: each leaf has an axis more than the code was traced for.
 

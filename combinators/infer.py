@@ -189,8 +189,8 @@ def function_type(f: Closure) -> Function:
             "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
             hint="write curry(f, argument=τ), or make the function by function(f, domain)",
         )  # fmt: skip
-    require_one(f)
     environment = type_of(f.environment)
+    require_one(Closure(f.code, environment))
     return Function(f.code.argument, abstract(infer(f.code.body, extend(environment, f.code.argument))))
 
 
@@ -240,9 +240,9 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            require_one(f)
             results, key = _known(f.code, f.environment, x)
             if key not in results:
+                require_one(f)
                 with whole(f.code), within(0):
                     results[key] = _infer(f.code.body, extend(f.environment, x))
             return results[key]

@@ -19,6 +19,7 @@ from combinators.base import Term, only_terms
 from combinators.base import combinator as _term
 from combinators.edges import check_loop
 from combinators.errors import ArgumentError
+from combinators.origins import anonymous
 from combinators.types import LEAF, Type, children, require_types, require_values
 
 
@@ -91,7 +92,7 @@ class Const(Term):
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", jax.tree.map(_kept, self.value))
+        object.__setattr__(self, "value", jax.tree.map(_kept, anonymous(self.value)))
 
 
 @_term

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import jax
 
-from combinators import staging
+from combinators import origins, staging
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.terms import Curry, Term
+from combinators.origins import NOWHERE, UNKNOWN, Origin
+from combinators.terms import Curry
 from combinators.types import Function, FunctionLike, children, require_values
-
-
-class Origin:
-    """What is known, for readers, of the program that a function comes from.  Of terms written by hand it is nothing.
-
-    It takes no part in equality, and travels with the function: what one program says of its code says nothing of equal
-    code elsewhere.
-    """
-
-    __slots__ = ()
-
-    def __deepcopy__(self, _: Any) -> Origin:
-        return self
-
-    def names(self, code: Curry) -> tuple[str, ...] | None:
-        """The names of the variables that this code captures, in the order of its environment, if they are known."""
-        return None
-
-    def lines(self, term: Term) -> Iterator[str]:
-        """The user's lines at which the program has this operation; empty ones where the user wrote none."""
-        yield from ()
-
-
-NOWHERE = Origin()
-UNKNOWN = Origin()  # of functions that JAX handed in to a program that it traces for all functions of their code
 
 
 class Closure(FunctionLike):
@@ -142,54 +115,14 @@ class _Head:
         return repr(self.code)
 
 
-type Relabelling = Callable[[Closure], Origin]
-_relabelling: ContextVar[Relabelling | None] = ContextVar("relabelling", default=None)
-
-
-def relabelled(x: Any, origin: Relabelling) -> Any:
-    """The value with other origins of its functions, which are met from the outside inwards; itself if it has none."""
-    met = False
-
-    def noted(f: Closure) -> Origin:
-        nonlocal met
-        met = True
-        return origin(f)
-
-    with _by(noted):
-        leaves, form = jax.tree.flatten(x)
-        return form.unflatten(leaves) if met else x
-
-
-def of_form(form: Any, leaves: Any) -> Any:
-    """The value of a form with these leaves.  Its functions have the origins that are in the form, in any trace."""
-    with _by(lambda f: f.origin):
-        return form.unflatten(leaves)
-
-
-def anonymous(form: Any) -> Any:
-    """The form without the origins of the functions in it."""
-    return jax.tree.structure(relabelled(form.unflatten(range(form.num_leaves)), lambda _: UNKNOWN))
-
-
-@contextmanager
-def _by(origin: Relabelling) -> Generator[None]:
-    token = _relabelling.set(origin)
-    try:
-        yield
-    finally:
-        _relabelling.reset(token)
-
-
 def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
-    relabelling = _relabelling.get()
-    return (f.environment,), _Head(f.code, f.origin if relabelling is None else relabelling(f))
+    return (f.environment,), _Head(f.code, origins.of_head(f))
 
 
 def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
     f = object.__new__(Closure)
     f.code, f._environment = head.code, parts[0]  # pyright: ignore[reportPrivateUsage]
-    known = isinstance(head.origin, Given) or _relabelling.get() is not None or not _is_staged(parts[0])
-    f.origin = head.origin if known else UNKNOWN
+    f.origin = origins.of_function(head.origin, lambda: _is_staged(parts[0]))
     return f
 
 
@@ -198,15 +131,6 @@ def _is_staged(environment: Any) -> bool:
     leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
     staged = lambda v: v.origin is UNKNOWN if isinstance(v, Closure) else staging.variable_of(v) is not None
     return any(map(staged, leaves))
-
-
-class Given(Origin):
-    """The origin of the function with this number among those that compiled code is given; see `origins`."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int):
-        self.number = number
 
 
 jax.tree_util.register_pytree_with_keys(

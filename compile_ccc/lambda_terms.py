@@ -16,9 +16,9 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators.origins import NOWHERE, Origin
 from combinators.terms import Call, Term
 from combinators.types import Type, children, type_of
-from combinators.values import NOWHERE, Origin
 
 
 @dataclass(eq=False, frozen=True)

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from combinators.families import plain
-from combinators.origins import Table, joint
+from combinators.origins import Origin, Table, joint
 from combinators.terms import Curry, Term
-from combinators.values import Origin
 from compile_ccc.lambda_terms import Again, Arrow, Block, Lam, Match
 from compile_ccc.refusals import line_of
 from compile_ccc.translate import translate
@@ -26,11 +24,11 @@ class Program(Origin):
 
     def names(self, code: Curry) -> tuple[str, ...] | None:
         """Those of an abstraction in the program; if it has equal ones over variables of other names, not known."""
-        return self._names.names(plain(code))
+        return self._names.names(code)
 
     @cached_property
     def _names(self) -> Origin:
-        own = [Table({plain(translate(e)): e.names}) for e in _parts(self.lam) if isinstance(e, Lam)]
+        own = [Table({translate(e).body: e.names}) for e in _parts(self.lam) if isinstance(e, Lam)]
         return joint([*own, *(e.origin for e in self._arrows)])
 
     def __reduce__(self) -> Any:

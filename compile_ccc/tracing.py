@@ -29,9 +29,10 @@ from combinators.families import stated
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
+from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
-from combinators.values import NOWHERE, Closure, Origin
+from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
@@ -49,25 +50,23 @@ from compile_ccc.writing import as_number, is_known
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from."""
+    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
+
+    `value` is the code as that of a function value, which goes anywhere: it says for which environment it was traced.
+    """
 
     lam: Lam
     code: Curry
+    value: Curry
     cod: Type
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
     fixed: tuple[int, ...]  # which captured values are code
     origin: Origin
 
-    def closure(self, values: list[Any]) -> Closure:
-        """The lambda with these captured values."""
+    def closure(self, values: list[Any], is_value: bool = False) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.code, environment, self.origin)
-
-    def value(self, values: list[Any]) -> Closure:
-        """The same as a function value, which goes anywhere: its code says for which environment it was traced."""
-        f = self.closure(values)
-        return Closure(stated(f.code, f.environment), f.environment, f.origin)
+        return Closure(self.value if is_value else self.code, environment, self.origin)
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -128,12 +127,12 @@ def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
     values = [
         jnp.array(v) if isinstance(v, np.ndarray) else v for v in captured.values
     ]  # a NumPy array may change later
-    return traced(f, captured, dom, arity).value(values)
+    return traced(f, captured, dom, arity).closure(values, is_value=True)
 
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     """The closure of a function of one argument that closes over values of a trace: they become its environment."""
-    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).value([])
+    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([], is_value=True)
 
 
 _cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()
@@ -187,10 +186,13 @@ def _trace(
     )
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
+    environment = Context(*(x.type for x in lam.free))
     code = translate(lam)
+    value = stated(code, environment)
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
-        note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
-    return Traced(lam, code, cod, sources, tuple(constants), fixed, NOWHERE if closed else Program(lam))
+        for known in dict.fromkeys((code, value)):
+            note(known, environment, lam.parameter.type, cod)
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, NOWHERE if closed else Program(lam))
 
 
 def _stage(

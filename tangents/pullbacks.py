@@ -9,8 +9,9 @@ import jax
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, UnsupportedError
+from combinators.origins import UNKNOWN, anonymous, of_form
 from combinators.records import from_records
-from combinators.values import UNKNOWN, Closure, anonymous, of_form
+from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.lifting import lifted
 from tangents.leaves import filled
@@ -96,7 +97,7 @@ class Pullback:
         (linear,) = children
         form = shape.form
         if isinstance(linear, Closure) and linear.origin is UNKNOWN and form is not None:
-            shape = replace(shape, form=anonymous(form))
+            shape = replace(shape, form=jax.tree.structure(anonymous(form.unflatten(range(form.num_leaves)))))
         return cls(linear, shape)
 
 
