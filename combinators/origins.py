@@ -2,8 +2,8 @@
 
 Names of variables and the user's lines take no part in equality, and compiled code is one for all functions of equal
 code.  So it is given functions that have numbers in place of origins, and says by these which of them came out where;
-from outside, each call gives its own functions their own origins back.  A program that JAX traces and keeps, as a
-`jax.jit` of the user's does, knows no origins of what it is given.
+from outside, each call gives its own functions their own origins back.  What comes out of a program that JAX traces and
+keeps, as a `jax.jit` of the user's does, has no origins from those functions that it was traced with.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Origin:
 
 
 NOWHERE = Origin()
-UNKNOWN = Origin()  # of functions that JAX hands in to a program which it keeps
+UNKNOWN = Origin()  # of functions that come out of a program of JAX
 
 
 class Given(Origin):
@@ -46,6 +46,21 @@ class Given(Origin):
 
     def __init__(self, number: int):
         self.number = number
+
+
+class Lent(Origin):
+    """The origin of a function that JAX hands in to a program which it traces: it holds in this trace alone."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Origin):
+        self.origin = origin
+
+    def names(self, code: Any) -> tuple[str, ...] | None:
+        return self.origin.names(code)
+
+    def lines(self, term: Any) -> Iterator[str]:
+        return self.origin.lines(term)
 
 
 class Table(Origin):
@@ -80,7 +95,9 @@ class Joint(Origin):
 def joint(origins: Sequence[Origin]) -> Origin:
     """What these programs know together."""
     known = list(dict.fromkeys(origin for origin in origins if type(origin) not in (Origin, Given)))
-    return known[0] if len(known) == 1 else Joint(known) if known else NOWHERE
+    if len(known) < 2:
+        return known[0] if known else NOWHERE
+    return Lent(Joint(known)) if any(isinstance(origin, Lent) for origin in known) else Joint(known)
 
 
 type Relabelling = Callable[[Any], Origin]
@@ -95,8 +112,15 @@ def of_head(f: Any) -> Origin:
 
 
 def of_function(of_head: Origin, is_staged: Callable[[], bool]) -> Origin:
-    """The origin of a function that is put together from such a head; `is_staged` says whether JAX does it."""
-    return of_head if isinstance(of_head, Given) or _relabelling.get() or not is_staged() else UNKNOWN
+    """The origin of a function that is put together from such a head; `is_staged` says whether in a trace of JAX."""
+    if type(of_head) in (Origin, Given) or _relabelling.get():
+        return of_head
+    return UNKNOWN if isinstance(of_head, Lent) else Lent(of_head) if is_staged() else of_head
+
+
+def is_of_jax(f: Any) -> bool:
+    """Whether a function went into, or came out of, a program that JAX traces and keeps."""
+    return f.origin is UNKNOWN or isinstance(f.origin, Lent)
 
 
 def relabelled(x: Any, origin: Relabelling) -> Any:

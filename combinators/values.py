@@ -9,7 +9,7 @@ import jax
 from combinators import origins, staging
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.origins import NOWHERE, UNKNOWN, Origin
+from combinators.origins import NOWHERE, Lent, Origin
 from combinators.terms import Curry
 from combinators.types import Function, FunctionLike, children, require_values
 
@@ -128,9 +128,13 @@ def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
 
 def _is_staged(environment: Any) -> bool:
     """Whether JAX traces a program, and keeps it, for all functions that have such an environment."""
-    leaves = jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))
-    staged = lambda v: v.origin is UNKNOWN if isinstance(v, Closure) else staging.variable_of(v) is not None
-    return any(map(staged, leaves))
+
+    def of(v: Any) -> bool:
+        if isinstance(v, Closure):
+            return isinstance(v.origin, Lent) or (type(v.origin) is Origin and _is_staged(v.environment))
+        return staging.variable_of(v) is not None
+
+    return any(map(of, jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))))
 
 
 jax.tree_util.register_pytree_with_keys(

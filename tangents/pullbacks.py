@@ -9,7 +9,7 @@ import jax
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, UnsupportedError
-from combinators.origins import UNKNOWN, anonymous, of_form
+from combinators.origins import anonymous, is_of_jax, of_form
 from combinators.records import from_records
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
@@ -96,7 +96,7 @@ class Pullback:
     def tree_unflatten(cls, shape: Shape, children: tuple[Closure | FunctionValue]) -> Pullback:
         (linear,) = children
         form = shape.form
-        if isinstance(linear, Closure) and linear.origin is UNKNOWN and form is not None:
+        if isinstance(linear, Closure) and is_of_jax(linear) and form is not None:
             shape = replace(shape, form=jax.tree.structure(anonymous(form.unflatten(range(form.num_leaves)))))
         return cls(linear, shape)
 
