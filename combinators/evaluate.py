@@ -71,7 +71,7 @@ def evaluate(term: Term, x: Any) -> Any:
         case Primitive():
             return bind_varying(term, x)
         case Call():
-            return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+            return with_origins(_called(term), x) if term.rule is None else term.rule().value(term, x)
         case Checkpoint(f, policy, prevent_cse):
             return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():

@@ -8,6 +8,7 @@ keeps, as a `jax.jit` of the user's does, has no origins from those functions th
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from combinators.errors import user_line
 class Origin:
     """What is known of the program that a function comes from.  Of terms written by hand it is nothing."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __deepcopy__(self, _: Any) -> Origin:
         return self
@@ -40,12 +41,18 @@ UNKNOWN = Origin()  # of functions that come out of a program of JAX
 
 
 class Given(Origin):
-    """The origin of the function with this number among those that compiled code is given."""
+    """The origin of the function with this number among those that compiled code is given.
 
-    __slots__ = ("number",)
+    While the code is traced, it is known what the first function with this number comes from.
+    """
 
-    def __init__(self, number: int):
-        self.number = number
+    __slots__ = ("_first", "number")
+
+    def __init__(self, number: int, first: Origin | None = None):
+        self.number, self._first = number, weakref.ref(first or NOWHERE)  # JAX keeps this with what it traced
+
+    def names(self, code: Any) -> tuple[str, ...] | None:
+        return (self._first() or NOWHERE).names(code)
 
 
 class Lent(Origin):
@@ -157,13 +164,13 @@ def _by(relabelling: Relabelling) -> Generator[None]:
         _relabelling.reset(token)
 
 
-def numbered(x: Any) -> tuple[Any, list[Origin]]:
-    """The value with numbers in place of the origins of its functions, and these."""
+def numbered(x: Any, named: bool = True) -> tuple[Any, list[Origin]]:
+    """The value with numbers in place of the origins of its functions, and these; `named` if names can be asked for."""
     given: list[Origin] = []
 
     def number(f: Any) -> Origin:
         given.append(f.origin)
-        return Given(len(given) - 1)
+        return Given(len(given) - 1, f.origin if named else None)
 
     return relabelled(x, number), given
 

@@ -11,7 +11,7 @@ import pytest
 import combinators as C
 from combinators.errors import ArgumentError, NotDifferentiableError
 from compile_ccc import ccc, function, lower
-from tangents import J, grad, hessian, jacobian, jvp, value_and_grad, vjp
+from tangents import J, custom, grad, hessian, jacobian, jvp, value_and_grad, vjp
 
 R = C.Tensor()
 HALF = np.float32(0.5)
@@ -87,6 +87,24 @@ def test_functions_that_are_made_have_the_names_of_their_makers():
 def test_names_that_a_program_has_twice_for_one_code_are_not_guessed():
     both = ccc(lambda w, b: (function(lambda x: w * x, R), function(lambda x: b * x, R)))(2.0, 3.0)
     assert [f.captured for f in both] == [{0: 2.0}, {0: 3.0}]
+
+
+@pytest.mark.parametrize("through", [lambda f, *x: f(*x), lambda f, *x: vjp(f, *x)[0], lambda f, *x: jvp(f, x, x)[0]])
+def test_functions_that_pass_through_one_call_in_several_programs(through):
+    same = C.call(C.id, "same")
+    for term in (C.proj(1) >> same, C.prod(C.proj(0) >> same, C.proj(1) >> same) >> C.proj(1)):
+        assert list(through(term, of_weight(2.0), of_bias(3.0)).captured) == ["bias"]
+    assert list(through(same, of_weight(2.0)).captured) == ["weight"]
+
+
+def test_rules_of_derivatives_read_what_they_are_given_by_name():
+    def pullback(primals, y, g):
+        f, x = primals
+        assert list(f.captured) == ["weight"]
+        return [(x, g)], g * f(1.0)
+
+    applied = custom(lambda f, x: f(x), pullback)
+    assert float(grad(applied, 1)(of_weight(3.0), 2.0)) == 3.0
 
 
 def test_a_jit_of_the_users_names_nothing_by_the_variables_of_another_function():
