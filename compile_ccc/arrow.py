@@ -119,6 +119,7 @@ def trace(f: Any, *arguments: Any) -> Translation:
     if isinstance(step, Arrow | Closure):
         return Translation(None, term, domain, closure.type.cod, closure)
     result, _ = _traced(step, arguments)
+    closure = Closure(result.code, closure.environment, closure.origin)
     return Translation(result.lam, term, domain, result.cod, closure)
 
 

@@ -52,7 +52,7 @@ from compile_ccc.writing import as_number, is_known
 class Traced:
     """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
 
-    `value` is the code as that of a function value, which goes anywhere: it says for which environment it was traced.
+    `value` is the code of the function value, which goes anywhere: it says for which environment it was traced.
     """
 
     lam: Lam
@@ -64,9 +64,9 @@ class Traced:
     fixed: tuple[int, ...]  # which captured values are code
     origin: Origin
 
-    def closure(self, values: list[Any], is_value: bool = False) -> Closure:
+    def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.value if is_value else self.code, environment, self.origin)
+        return Closure(self.value, environment, self.origin)
 
 
 def function(f: Callable[..., Any], *domain: Any) -> Any:
@@ -127,12 +127,12 @@ def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
     values = [
         jnp.array(v) if isinstance(v, np.ndarray) else v for v in captured.values
     ]  # a NumPy array may change later
-    return traced(f, captured, dom, arity).closure(values, is_value=True)
+    return traced(f, captured, dom, arity).closure(values)
 
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     """The closure of a function of one argument that closes over values of a trace: they become its environment."""
-    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([], is_value=True)
+    return _trace(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
 
 
 _cache: OrderedDict[Any, tuple[Traced, Rules, list[Any]]] = OrderedDict()
