@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -119,10 +120,10 @@ def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
     return (f.environment,), _Head(f.code, origins.of_head(f))
 
 
-def _unflatten(head: _Head, parts: tuple[Any]) -> Closure:
-    f = object.__new__(Closure)
-    f.code, f._environment = head.code, parts[0]  # pyright: ignore[reportPrivateUsage]
-    f.origin = origins.of_function(head.origin, lambda: _is_staged(parts[0]))
+def _unflatten(head: _Head, parts: Iterable[Any]) -> Closure:
+    (environment,), f = parts, object.__new__(Closure)
+    f.code, f._environment = head.code, environment  # pyright: ignore[reportPrivateUsage]
+    f.origin = origins.of_function(head.origin, lambda: _is_staged(environment))
     return f
 
 
