@@ -97,6 +97,14 @@ def test_functions_that_pass_through_one_call_in_several_programs(through):
     assert list(through(same, of_weight(2.0)).captured) == ["weight"]
 
 
+def test_functions_that_pass_through_one_derivative_in_several_programs():
+    def at_two(f):
+        return f(2.0)
+
+    assert list(ccc(lambda f: grad(at_two)(f))(of_weight(2.0)).captured) == ["weight"]
+    assert list(ccc(lambda f, g: grad(at_two)(g))(of_weight(2.0), of_bias(3.0)).captured) == ["bias"]
+
+
 def test_rules_of_derivatives_read_what_they_are_given_by_name():
     def pullback(primals, y, g):
         f, x = primals
