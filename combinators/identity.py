@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -26,9 +26,13 @@ class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        if keywords or len(arguments) != len(_names(cls)):
+        names, defaults = _fields(cls)
+        missing = len(names) - len(arguments)
+        if keywords or missing > len(defaults):
             term = super().__call__(*arguments, **keywords)
-            return cls(*(getattr(term, name) for name in _names(cls)))
+            return cls(*(getattr(term, name) for name in names))
+        if missing:
+            arguments += defaults[-missing:]
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
         return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
@@ -39,7 +43,8 @@ _PLAIN = frozenset({bool, int, bytes})
 
 
 @cache
-def _names(term: Any) -> tuple[str, ...]:
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names of the fields of a kind of term, and the defaults of the last ones, if nothing else is made of them."""
     if not is_dataclass(term):
         raise ArgumentError(
             f"there is no {term.__name__} that is nothing else",
@@ -47,7 +52,9 @@ def _names(term: Any) -> tuple[str, ...]:
             got=term.__name__,
             hint="C.id, C.proj(0) and C.primitive('sin') are terms; the class is for isinstance",
         )
-    return tuple(field.name for field in fields(term))
+    names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
+    first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
+    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
 
 
 def key_of(value: Any) -> Hashable:
