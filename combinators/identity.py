@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
-from functools import cache
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import jax
 import jax.core
@@ -18,8 +18,10 @@ import numpy as np
 
 from combinators import rules
 from combinators.errors import ArgumentError
+from combinators.memo import ByObject, remembered
 
-_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # no cache: it says what one term is
+_lock = threading.RLock()  # two threads that make one term get one object
 
 
 class Interned(type):
@@ -31,14 +33,18 @@ class Interned(type):
             return cls(*(getattr(term, name) for name in _names(cls)))
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
-        return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
+        if found is None:
+            term = super().__call__(*arguments)
+            with _lock:
+                found = _interned.setdefault(key, term)
+        return found
 
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
 _PLAIN = frozenset({bool, int, bytes})
 
 
-@cache
+@remembered(entries=256)
 def _names(term: Any) -> tuple[str, ...]:
     if not is_dataclass(term):
         raise ArgumentError(
@@ -102,16 +108,17 @@ class _Program:
 
 
 _programs: WeakValueDictionary[Hashable, _Program] = WeakValueDictionary()
-_known: WeakKeyDictionary[Any, _Program] = WeakKeyDictionary()
+_known: ByObject[Any, _Program] = ByObject("identities of programs")
 
 
 def _program(program: Any) -> _Program:
     """One object for all programs with these equations; JAX has many a program in many others."""
-    if program not in _known:
+    found = _known.get(program)
+    if found is None:
         key = _program_key(program)
-        found = _programs.get(key)
-        _known[program] = _programs.setdefault(key, _Program()) if found is None else found
-    return _known[program]
+        with _lock:
+            found = _known.put(program, _programs.setdefault(key, _Program()))
+    return found
 
 
 def _program_key(program: Any) -> Hashable:

@@ -13,7 +13,6 @@ import functools
 import sys
 import types
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -23,6 +22,7 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators import identity
+from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -172,14 +172,18 @@ def is_global_of_jax(f: Any) -> bool:
     return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f
 
 
-@lru_cache(maxsize=16384)
 def _loaded(code: types.CodeType) -> tuple[str, ...]:
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
-    return tuple(dict.fromkeys([*own, *inner]))
+    found = _known.get(code)
+    if found is None:
+        own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
+        inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
+        found = _known.put(code, tuple(dict.fromkeys([*own, *inner])))
+    return found
 
 
-@lru_cache(maxsize=16384)
+_known: ByObject[types.CodeType, tuple[str, ...]] = ByObject("globals of code")
+
+
 def _used(code: types.CodeType) -> tuple[str, ...]:
     inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _used(const)]
     return tuple(dict.fromkeys([*code.co_names, *inner]))

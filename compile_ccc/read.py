@@ -19,6 +19,7 @@ import numpy as np
 from combinators import rules
 from combinators.context import Context
 from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
+from combinators.memo import ByObject
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term, compose, prod
 from combinators.types import LEAF, Function, Type, children, type_of
@@ -177,20 +178,21 @@ class Builder:
         """Whether a call of a jitted function is an arrow over arrays."""
         over_arrays = not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
         is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
-        return is_call and (program in _calls or _is_closed(program))
+        return is_call and (_calls.get(program) is not None or _is_closed(program))
 
     def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once."""
-        if program not in _calls:
+        term = _calls.get(program)
+        if term is None:
             inner = Builder(_names(), False)
             inner.calls = [*self.calls, eqn]
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
             results = inner.run(program, inner.leaves(x, x.type))
             code = translate(lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars])))))
-            _calls[program] = Call(compose(prod(Context(Id())), code.body), eqn.params["name"])
+            term = _calls.put(program, Call(compose(prod(Context(Id())), code.body), eqn.params["name"]))
         result = single([type_of(v.aval) for v in eqn.outvars])
-        return self.leaves(self.let(Arrow(_calls[program], tuple(operands)), result), result)
+        return self.leaves(self.let(Arrow(term, tuple(operands)), result), result)
 
     def abstraction(self, eqn: Any, operands: list[Any]) -> Var:
         """λ over the body of a `lam` equation, which captures its operands."""
@@ -258,7 +260,7 @@ class Builder:
         return self.leaves(results, tuple(types))
 
 
-_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted functions, by their programs
+_calls: ByObject[Any, Call] = ByObject("calls of jitted functions")  # by their programs
 
 
 def _is_closed(program: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
+from combinators.memo import Facts
 from combinators.records import as_records, from_records
 from combinators.terms import Call
 from combinators.types import Function, Tensor, is_discrete, pack, require_values, same_type, type_of
@@ -108,7 +109,8 @@ class Rule:
     def value(self, call: Call, x: Context) -> Any:
         """The value of the call, which JAX differentiates by this rule too."""
         leaves, form = jax.tree.flatten(x)
-        return _of_jax(call, form)(*leaves)
+        f = _of_jax.get(call, form) or _of_jax.put(call, _with_rule(call, form), form)
+        return f(*leaves)
 
     def plain(self, call: Call, x: Context) -> Any:
         """The value of the call, as an operation on arrays that is not yet one for JAX."""
@@ -259,8 +261,10 @@ class _Asked:
 jax.tree_util.register_static(_Asked)
 
 
-@lru_cache(maxsize=4096)
-def _of_jax(call: Call, form: Any) -> Callable[..., Any]:
+_of_jax: Facts[Callable[..., Any]] = Facts("functions with pullbacks of one's own, for JAX", entries=64)
+
+
+def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
     """The function on the leaves of Δ·τ, as one that JAX differentiates by our rule, and that we read back as one."""
 
     def of_leaves(*leaves: Any) -> Any:

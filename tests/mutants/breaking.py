@@ -13,14 +13,13 @@ from typing import Any
 
 import jax
 
-from compile_ccc import arrow, operators, tracing
-from tangents import derivatives, directional, forward_loops, forward_primitives, jacobians, loops, named, primitives
+from combinators.memo import clear_caches
+from compile_ccc import arrow, tracing
+from tangents import derivatives, directional, jacobians
 from tangents.rows import ROWS
 from tangents.rows_kinds import Constant
 
-evaluate, infer, represent = map(
-    import_module, ("combinators.evaluate", "combinators.infer", "tangents.represent")
-)  # hidden by functions
+evaluate = import_module("combinators.evaluate")  # hidden by a function
 
 
 @dataclass(frozen=True)
@@ -72,19 +71,9 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
+    clear_caches()
     tracing._cache.clear()
-    for cached in (
-        primitives._programs,
-        forward_primitives._pushforward,
-        represent._keys,
-        represent._plan,
-        evaluate._called,
-        arrow._lowered,
-        operators._code,
-    ):
-        cached.cache_clear()
-    for known in (named._known, forward_loops._known, forward_loops._active, loops._held, infer._results):
-        known.clear()
+    arrow._lowered.cache_clear()
     for compiled in (evaluate._apply_checked, evaluate._evaluate_checked):
         compiled.clear_cache()
     for compiled in (
