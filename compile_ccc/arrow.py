@@ -27,7 +27,6 @@ from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
-from compile_ccc.programs import collector_off
 from compile_ccc.tracing import Traced, traced
 
 
@@ -103,7 +102,6 @@ def ccc(f: Callable[..., Any]) -> Arrow:
     return f if isinstance(f, Arrow) else Arrow(f)
 
 
-@collector_off()
 def trace(f: Any, *arguments: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
 
@@ -121,7 +119,6 @@ def trace(f: Any, *arguments: Any) -> Translation:
     return Translation(result.lam, term, domain, result.cod, closure)
 
 
-@collector_off()
 def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
     """The closure that `f` is on the types of these arguments: a Python function, arrow, term or closure."""
     match f:

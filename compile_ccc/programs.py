@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -197,15 +195,3 @@ def literal_of(value: Any) -> Any:
 @remembered(entries=4096)
 def _literal(value: Any, *_: Any) -> Any:
     return staging.program(lambda: [value], []).outvars[0]
-
-
-@contextmanager
-def collector_off() -> Generator[None]:
-    """No garbage collection while many objects are made that all stay: it would take half of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
