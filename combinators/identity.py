@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import jax
 import jax.core
@@ -18,7 +19,7 @@ import numpy as np
 
 from combinators import rules
 from combinators.errors import ArgumentError
-from combinators.memo import ByObject, remembered
+from combinators.memo import ByObject, Table, remembered
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # no cache: it says what one term is
 _lock = threading.RLock()  # two threads that make one term get one object
@@ -98,7 +99,25 @@ def _array_key(array: Any) -> Hashable:
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
-    return ("array", array.shape, str(array.dtype), weak, np.asarray(array).tobytes())
+    return ("array", array.shape, str(array.dtype), weak, _content(array))
+
+
+_SHORT = 256  # bytes that a key holds as they are
+_digests: Table[int, tuple[ref[Any], bytes]] = Table("digests of arrays", entries=1024)  # by id; arrays of JAX stay
+
+
+def _content(array: Any) -> bytes:
+    """What tells the content of an array from all others: a digest of it, if it is long."""
+    if array.nbytes <= _SHORT:
+        return np.asarray(array).tobytes()
+    of, known = _digests.get(id(array)) or (None, b"")
+    if of is not None and of() is array:
+        return known
+    found = sha256(np.asarray(array).tobytes()).digest()
+    if isinstance(array, jax.Array):
+        _digests.drop(id(array))
+        _digests.put(id(array), (ref(array), found))
+    return found
 
 
 class _Program:
