@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from combinators.memo import Table
+
 _OURS = ("combinators", "compile_ccc", "tangents")
 _TOLERANT = ("builtins", "collections", *_OURS)  # packages whose classes take anything
 
@@ -75,8 +77,7 @@ class _Facts:
     recorded: bool
 
 
-_KEPT = 1024
-_known: dict[Any, _Facts] = {}
+_known: Table[Any, _Facts] = Table("forms of pytrees", entries=1024)
 
 
 def _facts(form: Any) -> _Facts:
@@ -88,9 +89,7 @@ def _facts(form: Any) -> _Facts:
         kinds = set(_kinds(form))
         found = _facts_of(form, kinds)
         if not any(_package(kind) in _OURS for kind in kinds):  # the form of a closure would keep its code alive
-            if len(_known) >= _KEPT:
-                _known.clear()
-            _known[form] = found
+            _known.put(form, found)
     return found
 
 

@@ -20,9 +20,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from combinators.bytecode import attribute_names, loaded, noted
 from combinators.identity import Interned
+from combinators.memo import remembered
 from combinators.rules import PLAIN, is_empty
-from compile_ccc.bytecode import attribute_names, loaded, noted
 from compile_ccc.ran import Ran, is_own, is_reported
 from compile_ccc.watch import BYTES, LIMIT, Watch
 
@@ -257,7 +258,7 @@ def _package(module: Any) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(entries=4096)
 def _file(module: str) -> str:
     """The source file of a module; that of a user, if it has none."""
     return getattr(sys.modules.get(module), "__file__", None) or ("<frozen" if module in _FROZEN else "<string>")

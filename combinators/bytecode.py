@@ -5,36 +5,54 @@ from __future__ import annotations
 import dis
 import types
 from collections.abc import Iterator
-from functools import lru_cache
+from typing import NamedTuple
+
+from combinators.memo import ByObject
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
 _NOTES = frozenset({"append", "add", "extend"})
 
 
-@lru_cache(maxsize=16384)
+class _Names(NamedTuple):
+    loaded: tuple[str, ...]
+    attributes: tuple[str, ...]
+    noted: frozenset[str]
+
+
+_known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
+
+
 def loaded(code: types.CodeType) -> tuple[str, ...]:
     """The names of the variables of its module that a function reads, itself or in functions inside it."""
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    return tuple(dict.fromkeys([*own, *(name for inner in _inner(code) for name in loaded(inner))]))
+    return _names(code).loaded
 
 
-@lru_cache(maxsize=16384)
 def attribute_names(code: types.CodeType) -> tuple[str, ...]:
     """The names of the attributes that a function uses, itself or in functions inside it."""
-    return tuple(dict.fromkeys([*code.co_names, *(name for i in _inner(code) for name in attribute_names(i))]))
+    return _names(code).attributes
 
 
-@lru_cache(maxsize=16384)
 def noted(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it takes notes in: counters that it counts, lists that it appends to.
 
     It does nothing else with them, so they make no difference to what it gives.
     """
-    notes, read = set[str](), set[str]()
-    for name, note in _uses(code):
-        (notes if note else read).add(name)
-    return frozenset(notes - read)
+    return _names(code).noted
+
+
+def _names(code: types.CodeType) -> _Names:
+    found = _known.get(code)
+    if found is None:
+        inner = list(map(_names, _inner(code)))
+        globals = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
+        variables = dict.fromkeys([*globals, *(name for names in inner for name in names.loaded)])
+        attributes = dict.fromkeys([*code.co_names, *(name for names in inner for name in names.attributes)])
+        notes, read = set[str](), set[str]()
+        for name, note in _uses(code):
+            (notes if note else read).add(name)
+        found = _known.put(code, _Names(tuple(variables), tuple(attributes), frozenset(notes - read)))
+    return found
 
 
 def _uses(code: types.CodeType) -> Iterator[tuple[str, bool]]:
