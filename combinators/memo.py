@@ -37,11 +37,13 @@ class Table[K: Hashable, V]:
 
     def get(self, key: K) -> V | None:
         """The entry of a key, which is used thereby; None if there is none."""
-        with _lock:
-            found = self._entries.get(key)
-            if found is not None:
+        found = self._entries.get(key)
+        if found is not None:
+            try:
                 self._entries.move_to_end(key)
-            return found
+            except KeyError:
+                return found  # another thread has just taken it out
+        return found
 
     def put(self, key: K, value: V) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""
@@ -84,12 +86,13 @@ class Facts[V]:
 
     def get(self, term: Any, key: Hashable = ()) -> V | None:
         """What is known of a term by this key; None if nothing is."""
-        with _lock:
-            own = self._of(term)
-            found = own.get(key)
-            if found is not None:
-                own.move_to_end(key)
-            return found
+        own = self._of(term)
+        found = own.get(key)
+        if found is not None:
+            with _lock:
+                if key in own:
+                    own.move_to_end(key)
+        return found
 
     def put(self, term: Any, value: V, key: Hashable = ()) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""

@@ -19,6 +19,9 @@ _OURS = ("combinators", "compile_ccc", "tangents")
 _TOLERANT = ("builtins", "collections", *_OURS)  # packages whose classes take anything
 
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
+
 class Record:
     """A node of a user's pytree, held open: its parts, their keys as JAX has them, and the form that closes it."""
 
@@ -52,7 +55,8 @@ jax.tree_util.register_pytree_with_keys(
 
 def as_records(x: Any) -> Any:
     """The value with records for the nodes that take arrays alone; itself if there are none."""
-    if not _facts(jax.tree.structure(x)).particular:
+    form = _flatten(x, None)[1]
+    if form.num_nodes == 1 or not _facts(form).particular:
         return x
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
     parts = [as_records(part) for _, part in pairs]
@@ -63,7 +67,8 @@ def as_records(x: Any) -> Any:
 
 def from_records(x: Any) -> Any:
     """The value with the user's own nodes for records: `as_records` backwards."""
-    if not _facts(jax.tree.structure(x)).recorded:
+    form = _flatten(x, None)[1]
+    if form.num_nodes == 1 or not _facts(form).recorded:
         return x
     is_record = lambda node: isinstance(node, Record)
     return jax.tree.map(lambda node: node.close() if is_record(node) else node, x, is_leaf=is_record)
