@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,6 +12,7 @@ import jax.core
 import jax.extend.core as jex
 from jax.interpreters import ad
 
+from combinators.errors import DiffcurryError, is_of_users_code
 from combinators.staging import settings
 
 
@@ -72,10 +74,14 @@ def refuses_tracer(error: Exception) -> bool:
 
 
 def says_no_rule(error: Exception) -> bool:
-    """Whether JAX says by this error that it has no derivative of an operation."""
-    return (
-        isinstance(error, ValueError | TypeError | NotImplementedError) or type(error).__name__ == "CustomVJPException"
-    )
+    """Whether JAX says by this error that it has no derivative of an operation, or none that fits.
+
+    What a rule of the user's raises by itself, it does not.
+    """
+    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, DiffcurryError)
+    missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
+    own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
+    return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))
 
 
 def has_named_axes() -> bool:

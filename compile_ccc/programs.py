@@ -79,7 +79,8 @@ class Program:
         wanted = {v for equation in rest for v in equation.invars if type(v) is not jex.Literal}
         wanted.update(v for v in self.outputs if type(v) is not jex.Literal)
         results = [v for equation in before for v in equation.outvars if v in wanted]
-        return Program(self.constants, self.variables[: len(self.constants)], results, before), rest
+        variables = self.variables[: len(self.constants)]
+        return Program(self.constants, variables, results, before, is_high=self.is_high), rest
 
     def fixed(self) -> dict[int, Any]:
         """The outputs that are constants: their values by their numbers."""
