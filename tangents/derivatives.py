@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
-from combinators.edges import one_of
+from combinators.edges import flags
 from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
 from combinators.terms import Eval, Term
@@ -54,7 +54,7 @@ def value_and_grad(
     (Paper 003, figures 2, 3 and 5.)
     """
     space_named(functions)
-    _check_flags(has_aux=has_aux, allow_int=allow_int)
+    flags(has_aux=has_aux, allow_int=allow_int)
 
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
@@ -96,7 +96,7 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
     (Paper 003, figure 2: vjp.)
     """
-    _check_flags(has_aux=has_aux)
+    flags(has_aux=has_aux)
     no_types(primals)
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
@@ -185,11 +185,6 @@ def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
 def is_one(argnums: Any) -> bool:
     """Whether `argnums` names one argument, rather than being a tuple or list of them."""
     return not isinstance(argnums, tuple | list)
-
-
-def _check_flags(**flags: Any) -> None:
-    for name, flag in flags.items():
-        one_of(name, flag, (False, True), "it is a truth value of Python")
 
 
 def asked_arguments(

@@ -9,14 +9,13 @@ is, since y is not solved backwards, and is linear in g, also where errors chose
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from combinators.edges import flags, real
 from combinators.errors import ArgumentError
 from combinators.terms import Const
 from combinators.types import Tensor, type_of
@@ -57,12 +56,14 @@ def odeint(
 
     Raises `ArgumentError` for arguments that do not fit, and for options that the method does not have.
     """
+    flags(report=report)
     chosen = _chosen(method)
     count = _count(method, steps, max_steps)
     y0 = unknowns(y0, "y0")
     t0, t1 = _times(y0, t0, t1)
     f = applicable(f, (y0, t0), y0, "the derivative of the unknowns")
-    tolerances = Const(tuple(_tolerance(given, chosen, y0) for given in (rtol, atol)))  # no environment of the solver
+    given = {"rtol": rtol, "atol": atol}
+    tolerances = Const(tuple(_tolerance(*item, chosen, y0) for item in given.items()))  # no environment of the solver
 
     def solution(f: Any, y0: Any, t0: Any, t1: Any) -> Any:
         return solve(METHODS[method], count, tolerances.value, Equation(f, y0, t0, t1))
@@ -177,14 +178,7 @@ def _count(method: str, steps: Any, max_steps: Any) -> int:
     return METHODS[method].count if options[name] is None else positive(options[name], name)
 
 
-def _tolerance(given: Any, method: Method, y0: Any) -> float:
+def _tolerance(name: str, given: Any, method: Method, y0: Any) -> float:
     if given is None:
         return max(method.tolerance, 10 * float(jnp.finfo(precision(y0)).eps))
-    if isinstance(given, float | int | np.floating) and not isinstance(given, bool) and 0 < given < math.inf:
-        return float(given)
-    raise ArgumentError(
-        "this is no tolerance",
-        expected="a number above 0, in the program and not traced",
-        got=repr(given),
-        hint="rtol=1e-6, atol=1e-9",
-    )
+    return real(name, given)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from combinators.edges import flags
 from combinators.types import Opaque
 from combinators.values import Closure
 from tangents.coupled import Coupled
@@ -63,6 +64,7 @@ def argmin(f: Any, x0: Any, steps: int = 100, report: bool = False) -> Any:
 def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: int, report: bool) -> Any:
     """The solution of an equation by an iteration, with the pullback that follows from the equation alone."""
     steps = positive(steps, "steps")
+    flags(report=report)
     x0 = unknowns(x0, "start")
     f = applicable(f, (x0,), x0, what)
 
