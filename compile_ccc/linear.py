@@ -42,7 +42,10 @@ def solved(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         cod = (type, of_aux) if gives_aux else type
         functions.append(block.let(lam(x, inner.close(inner.build(list(results), cod))), Function(type, cod)))
     result = functions[2].type.cod
-    arrow = Arrow(Solve(aux), (*functions, block.build(list(b), type)))
+    term = Solve(aux)
+    if jaxprs.transpose_solve is None:
+        block.note(term, eqn)  # it has no derivative in reverse mode
+    arrow = Arrow(term, (*functions, block.build(list(b), type)))
     return block.leaves(block.let(arrow, result), result)
 
 

@@ -251,11 +251,15 @@ class Builder:
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, parameters(eqn))
-        _sources[term] = [e.source_info for e in (*self.calls, eqn)]
+        self.note(term, eqn)
         if not eqn.primitive.multiple_results:
             return [self.let(Arrow(term, tuple(operands)), types[0])]
         results = self.let(Arrow(term, tuple(operands)), tuple(types))
         return self.leaves(results, tuple(types))
+
+    def note(self, term: Term, eqn: Any) -> None:
+        """Keeps where a term comes from, for `source_line`."""
+        _sources[term] = [e.source_info for e in (*self.calls, eqn)]
 
 
 _calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted functions, by their programs
@@ -271,7 +275,7 @@ _sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()
 
 
 def source_line(term: Term) -> str:
-    """The user's line at which a primitive of a traced program was last met; the running line for other terms."""
+    """The user's line at which a term that was noted was last met in a traced program; the running line for others."""
     return line_of(_sources[term]) if term in _sources else user_line()
 
 

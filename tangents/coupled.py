@@ -6,7 +6,7 @@ with one that is may have an infinite slope.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,15 +17,15 @@ from compile_ccc.recording import record
 
 
 class Coupled:
-    """The leaves of unknowns x that a function f to the type of x binds up with those whose cotangents arrive.
+    """The leaves of unknowns x that a function f to the type of x binds up with those whose cotangents arrived.
 
     With J the derivative of f, that is where (Jᵀ)ⁿ g may be no zero, whatever n, for a cotangent g of that pattern; so
     it is for the solution v of a Jᵀ v + b v = g.
     """
 
-    def __init__(self, f: Callable[[Any], Any], x: Any, arrived: Any):
+    def __init__(self, f: Callable[[Any], Any], x: Any, arrived: Sequence[bool]):
         leaves, self._form = jax.tree.flatten(x)
-        found = {i for i, a in enumerate(jax.tree.leaves(arrived)) if a}
+        found = {i for i in range(len(leaves)) if arrived[i]}
         reach = _influences(f, x) if found and len(found) < len(leaves) else []
         while more := {i for i, to in enumerate(reach) if not to.isdisjoint(found)} - found:
             found |= more

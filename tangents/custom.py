@@ -48,8 +48,8 @@ def custom(
     at once.  What the function captured gets its cotangent from these calls, in both tangent spaces; in the environment
     space, it may also be stated itself, as a closure over cotangents.  None is a zero: of an argument, or of an array
     in it or in the cotangent of a call, by which nothing is multiplied then.  If it takes `wanted`, it gets by that
-    name for each argument whether a derivative is asked for; and as `arrived`, of the structure of the result, which
-    arrays of the cotangent are no such zeros, which are written out in it.
+    name for each argument whether a derivative is asked for; and as `arrived` for each array of the result, in the order
+    of `jax.tree.leaves`, whether its cotangent is no such zero, which is written out in the cotangent.
 
     f is called like any Python function, inside traced lambdas and outside; function arguments are function values.
     Where the pullback is made of functions that we can differentiate, so is the derivative.  What f captures itself
@@ -121,7 +121,9 @@ class Rule:
             raise ArgumentError("a custom function gives another type than it says", expected=expected, got=got)
         return result
 
-    def pull(self, rep: Representation, space: Space, x: Context, y: Any, g: Any, arrived: Any) -> Cotangent:
+    def pull(
+        self, rep: Representation, space: Space, x: Context, y: Any, g: Any, arrived: tuple[bool, ...]
+    ) -> Cotangent:
         """The cotangent of Δ·τ at the marked x, from that of the result y, and which leaves of it are no zeros."""
         *outside, argument = x
         if is_active(outside, space.is_leaf):
@@ -133,7 +135,7 @@ class Rule:
             )
         arguments = (argument,) if self.arity == 1 else argument
         wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
-        stated = self._stated((release(arguments), y, g), {"wanted": wanted, "arrived": from_records(arrived)})
+        stated = self._stated((release(arguments), y, g), {"wanted": wanted, "arrived": arrived})
         found = [
             of_stated(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
             for i, (a, s, w) in enumerate(zip(arguments, stated, wanted, strict=True))
@@ -173,8 +175,8 @@ def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represen
     y = activate(y, space.is_leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
-        form = jax.tree.structure(y, is_leaf=space.is_leaf)
-        arrived = form.unflatten([c is not ZERO for c in gather(g, y, space.is_leaf)])
+        found = zip(gather(g, y, space.is_leaf), jax.tree.leaves(y, is_leaf=space.is_leaf), strict=True)
+        arrived = tuple(c is not ZERO for c, leaf in found for _ in jax.tree.leaves(leaf))
         return rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf), arrived)
 
     return y, pullback
@@ -194,7 +196,7 @@ def pushed(call: Call, x: Context) -> Any:
         return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole, arrived), marked, leaf)
 
     like = structs(activate(y, leaf), leaf)
-    arrived = jax.tree.unflatten(jax.tree.structure(y), [i in like for i in range(len(jax.tree.leaves(y)))])
+    arrived = tuple(i in like for i in range(len(jax.tree.leaves(y))))
     t = transposed(lambda *g: tuple(pull(dict(zip(like, g, strict=True))).values()), list(like.values()))
     return dual(y, dict(zip(like, t(*given.values()), strict=True)))
 
@@ -233,7 +235,7 @@ def _of_jax(call: Call, form: Any) -> Callable[..., Any]:
         x = remark(form.unflatten(values), tuple(held), ENVIRONMENT.is_leaf)
         is_zero = lambda g: isinstance(g, SymbolicZero)
         g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
-        arrived = jax.tree.map(lambda g: not is_zero(g), cotangents, is_leaf=is_zero)
+        arrived = tuple(not is_zero(g) for g in jax.tree.leaves(cotangents, is_leaf=is_zero))
         found = present(call.rule().pull(_represented(), ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
         return tuple(map(found.get, range(len(values))))
 

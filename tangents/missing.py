@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from combinators.errors import NotDifferentiableError
+from combinators.errors import LeakedFunctionError, NotDifferentiableError, UnsupportedError
 from combinators.terms import Primitive
 from compile_ccc import compat
 from compile_ccc.read import source_line
@@ -29,6 +29,14 @@ _HINTS = {  # by the mode, and by words of JAX's reason
 
 def reason(error: Exception) -> str:
     """Why there is no rule, in JAX's words.  An error that says another thing is raised."""
+    if isinstance(error, LeakedFunctionError):
+        raise UnsupportedError(
+            "a rule of jax.custom_jvp or jax.custom_vjp was given, or captured, a function value of the program",
+            expected="arrays, and functions of Python",
+            got=error.got,
+            line=error.line,
+            hint="custom(f, pullback), of tangents, is for functions of functions: their cotangents are their calls",
+        ) from error
     if not compat.says_no_rule(error):
         raise error
     return str(error).strip().splitlines()[0]

@@ -70,7 +70,7 @@ def odeint(
 
     def adjoint(primals: Any, result: Any, g: Any, arrived: Any) -> Any:
         equation = Equation(*primals)
-        coupled = Coupled(lambda y: equation.f(y, equation.t0), equation.form(equation.y0), arrived[0])
+        coupled = Coupled(lambda y: equation.f(y, equation.t0), equation.form(equation.y0), arrived)
         if not coupled.numbers:
             return None, None, None, None
         return _adjoint(METHODS[method], equation, coupled, result, g[0])

@@ -72,7 +72,7 @@ def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: i
         return _iterated(step, f, x0, steps, report)
 
     def pullback(primals: Any, y: Any, g: Any, arrived: Any) -> Any:
-        f, (x, g, arrived) = primals[0], [part[0] for part in (y, g, arrived)] if report else (y, g, arrived)
+        f, (x, g) = primals[0], (y[0], g[0]) if report else (y, g)
         coupled = Coupled(f, x, arrived)
         return _calls(rule, f, x, g, coupled) if coupled.numbers else None, None
 
@@ -161,7 +161,7 @@ def _slope(f: Any, x: Any) -> Any:
 def _of_slope(primals: Any, _: Any, g: Any, arrived: Any) -> Any:
     f, x = primals
     leaves, form = jax.tree.flatten(f)
-    these = lambda x: [leaf for leaf, a in zip(jax.tree.leaves(x), jax.tree.leaves(arrived), strict=True) if a]
+    these = lambda x: [leaf for leaf, a in zip(jax.tree.leaves(x), arrived, strict=True) if a]
     _, pullback = vjp(lambda leaves, x: these(grad(form.unflatten(leaves))(x)), leaves, x)
     by_leaves, by_x = pullback(these(g))
     return form.unflatten(by_leaves), by_x

@@ -187,7 +187,7 @@ def test_the_derivative_of_a_lambda_that_was_compiled_is_under_the_checkpoint_fo
 
 @pytest.mark.parametrize("options", [{"policy": "dots"}, {"policy": 3}, {"prevent_cse": "x"}])
 def test_options_that_are_none_are_refused(options):
-    with pytest.raises(C.errors.ArgumentError, match="no policy of a checkpoint|no such setting of prevent_cse"):
+    with pytest.raises(C.errors.ArgumentError, match=r"no policy of a checkpoint|no such setting of prevent_cse"):
         C.checkpoint(SIN, **options)
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+import combinators as C
 from combinators.errors import ArgumentError, NotDifferentiableError, TracedBranchError, UnsupportedError
+from compile_ccc import function
 from tangents import grad, jvp
 
 
@@ -87,6 +89,15 @@ def test_what_jax_cannot_differentiate_in_a_rule_is_still_a_missing_derivative()
     f = with_jvp(lambda x, t: (jnp.sin(x[0]), jax.jvp(asks, x, t)[1]))
     with pytest.raises(NotDifferentiableError, match="do not support JVP"):
         grad(lambda x: f(x))(2.0)
+
+
+def test_a_function_value_that_a_rule_is_given_is_named_as_such():
+    f = jax.custom_jvp(lambda g, x: g(x), nondiff_argnums=(0,))
+    f.defjvp(lambda g, x, t: (g(*x), t[0]))
+    triple = function(lambda x: 3.0 * x, C.Tensor())
+    with pytest.raises(UnsupportedError, match="or captured, a function value") as found:
+        grad(lambda x: f(triple, x))(1.0)
+    assert "custom(f, pullback)" in found.value.hint and "f.defjvp(lambda g" in found.value.line
 
 
 def test_a_rule_that_captured_what_is_mapped_is_named_as_such():
