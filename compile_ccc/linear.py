@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.extend.core as jex
-from jax import lax
 
-from combinators import control, staging
+from combinators import control
 from combinators.terms import Solve
 from combinators.types import Function
 from compile_ccc import compat
@@ -58,7 +56,7 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     if any(p.is_high or p.jaxpr.effects for p in programs):
         return control.solve(functions, b, aux)
     values = [value for program in programs for value in program.constants]
-    form = _written()
+    form = compat.solve_parts()
     params = {
         "const_lengths": form(*(len(program.constants) for program in programs)),
         "jaxprs": form(*(program.jaxpr for program in programs)),
@@ -66,12 +64,3 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     wires = [recorder.wire(value) for value in (*values, *jax.tree.leaves(b))]
     results = recorder.append(_SOLVE, params, wires, [v.aval for v in programs[2].outputs], jex.no_effects)
     return programs[2].form.unflatten(results)
-
-
-@lru_cache(maxsize=1)
-def _written() -> Any:
-    """The kind of tuple in which JAX writes the programs of an equation down."""
-    equal = lambda b: [lax.custom_linear_solve(lax.neg, b, lambda _, b: lax.neg(b), symmetric=True)]
-    with jax.disable_jit(False):
-        program = staging.program(equal, [jax.typeof(0.0)])
-    return type(next(e.params["jaxprs"] for e in program.eqns if e.primitive is _SOLVE))

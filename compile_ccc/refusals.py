@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from combinators.errors import DiffcurryError, FunctionArithmeticError, UnsupportedError, user_line
+from combinators.errors import DiffcurryError, FunctionArithmeticError, LeakedFunctionError, UnsupportedError, user_line
 from compile_ccc import compat
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 
@@ -59,6 +59,17 @@ def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
         got="a function",
         line=line_at(eqn, calls),
         hint="apply the function on both sides, and let the results pass",
+    )
+
+
+def of_a_rule(error: LeakedFunctionError) -> UnsupportedError:
+    """In the place of the error that a function value raises in the rule of a function, which JAX runs on its own."""
+    return UnsupportedError(
+        "a rule of jax.custom_jvp or jax.custom_vjp was given, or captured, a function value of the program",
+        expected="arrays, and functions of Python",
+        got=error.got,
+        line=error.line,
+        hint="custom(f, pullback), of tangents, is for functions of functions: their cotangents are their calls",
     )
 
 

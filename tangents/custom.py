@@ -48,8 +48,8 @@ def custom(
     at once.  What the function captured gets its cotangent from these calls, in both tangent spaces; in the environment
     space, it may also be stated itself, as a closure over cotangents.  None is a zero: of an argument, or of an array
     in it or in the cotangent of a call, by which nothing is multiplied then.  If it takes `wanted`, it gets by that
-    name for each argument whether a derivative is asked for; and as `arrived` for each array of the result, in the order
-    of `jax.tree.leaves`, whether its cotangent is no such zero, which is written out in the cotangent.
+    name for each argument whether a derivative is asked for; and as `arrived` for each array of the result, in the
+    order of `jax.tree.leaves`, whether its cotangent is no such zero, which is written out in the cotangent.
 
     f is called like any Python function, inside traced lambdas and outside; function arguments are function values.
     Where the pullback is made of functions that we can differentiate, so is the derivative.  What f captures itself

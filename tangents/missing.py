@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from combinators.errors import LeakedFunctionError, NotDifferentiableError, UnsupportedError
+from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.terms import Primitive
 from compile_ccc import compat
 from compile_ccc.read import source_line
+from compile_ccc.refusals import of_a_rule
 from tangents.rows_page import REFUSED
 
 _RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
@@ -30,13 +31,7 @@ _HINTS = {  # by the mode, and by words of JAX's reason
 def reason(error: Exception) -> str:
     """Why there is no rule, in JAX's words.  An error that says another thing is raised."""
     if isinstance(error, LeakedFunctionError):
-        raise UnsupportedError(
-            "a rule of jax.custom_jvp or jax.custom_vjp was given, or captured, a function value of the program",
-            expected="arrays, and functions of Python",
-            got=error.got,
-            line=error.line,
-            hint="custom(f, pullback), of tangents, is for functions of functions: their cotangents are their calls",
-        ) from error
+        raise of_a_rule(error) from error
     if not compat.says_no_rule(error):
         raise error
     return str(error).strip().splitlines()[0]
