@@ -107,6 +107,14 @@ def keeps_rule(params: dict[str, Any]) -> bool:
     return ruled or any(map(_holds_rule, jex.jaxprs_in_params(params)))
 
 
+def keeps_little(params: dict[str, Any]) -> bool:
+    """Whether an operation is a function with a rule whose author wants its own value in the first run of a checkpoint.
+
+    That is `optimize_remat` of a `jax.custom_vjp` that JAX has as an object of its own.
+    """
+    return getattr(params.get("_prim"), "opt_remat", False) is True
+
+
 _ruled: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
