@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.core
 import jax.extend.core as jex
 
 from combinators import control
