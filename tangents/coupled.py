@@ -27,9 +27,7 @@ class Coupled:
         leaves, self._form = jax.tree.flatten(x)
         found = {i for i in range(len(leaves)) if arrived[i]}
         reach = _influences(f, x) if found and len(found) < len(leaves) else []
-        while more := {i for i, to in enumerate(reach) if not to.isdisjoint(found)} - found:
-            found |= more
-        self.numbers = sorted(found)
+        self.numbers = sorted(_closed(found, reach))
         self._zeros = self._parts(x)
 
     def flat(self, x: Any) -> Any:
@@ -51,6 +49,23 @@ class Coupled:
     def _placed(self, v: Any, leaves: list[Any]) -> list[Any]:
         parts = dict(zip(self.numbers, ravel_pytree(self._zeros)[1](v), strict=True))
         return [parts.get(i, leaf) for i, leaf in enumerate(leaves)]
+
+
+def groups(f: Callable[[Any], Any], x: Any) -> list[list[int]]:
+    """The leaves of unknowns x by their numbers, those in one group that f binds up with the same ones."""
+    count = len(jax.tree.leaves(x))
+    reach = _influences(f, x) if count > 1 else []
+    found: dict[frozenset[int], list[int]] = {}
+    for i in range(count):
+        found.setdefault(frozenset(_closed({i}, reach)), []).append(i)
+    return list(found.values())
+
+
+def _closed(found: set[int], reach: list[set[int]]) -> set[int]:
+    """The leaves with these numbers, and all that influence them, by whatever way."""
+    while more := {i for i, to in enumerate(reach) if not to.isdisjoint(found)} - found:
+        found = found | more
+    return found
 
 
 def _influences(f: Callable[[Any], Any], x: Any) -> list[set[int]]:

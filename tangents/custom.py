@@ -38,7 +38,10 @@ from tangents.transposes import transposed
 
 
 def custom(
-    f: Callable[..., Any], pullback: Callable[..., Any], result: Callable[..., Any] | None = None
+    f: Callable[..., Any],
+    pullback: Callable[..., Any],
+    result: Callable[..., Any] | None = None,
+    apart: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """The function f with a derivative of one's own, also where its arguments are functions.
 
@@ -58,10 +61,13 @@ def custom(
     With `result(*arguments)`, any value of the type that f gives, f is not translated: it is called when its function
     arguments are known closures, so it may use `lax.while_loop` over their calls, and their derivatives.
 
+    Forward mode transposes the pullback, for all cotangents at once; with `apart(primals, result)`, which gives groups
+    of the numbers of arrays of the result, for those of one group after the other.
+
     Raises `ArityError` for a pullback that takes other arguments, and `ArityError` or `ArgumentError` if what it gives
     does not fit those of f.
     """
-    if not (callable(f) and callable(pullback) and (result is None or callable(result))):
+    if not (callable(f) and callable(pullback) and all(g is None or callable(g) for g in (result, apart))):
         raise ArgumentError(
             "a derivative of one's own is given to a function, and is one",
             expected="functions: custom(f, pullback), or custom(f, pullback, result)",
@@ -85,7 +91,7 @@ def custom(
             return ccc(call)(*arguments)
         arity = len(arguments)
         known = None if result is None else f
-        rule = lambda: Rule(pullback, arity, known)  # a function, since functions are code by what they hold
+        rule = lambda: Rule(pullback, arity, known, apart)  # a function, since functions are code by what they hold
         rule.__name__ = getattr(f, "__name__", "custom")
         return abstraction(result or f, argument_type(pack(arguments)), arity, rule)(*arguments)
 
@@ -96,12 +102,18 @@ def custom(
 class Rule:
     """What the `rule` of a `Call` at Δ·τ gives: the user's pullback, and how many arguments τ stands for.
 
-    `known` is what computes the value, if that is not the body of the call, which then has its type alone.
+    `known` is what computes the value, if that is not the body of the call, which then has its type alone.  `apart` is
+    that of `custom`.
     """
 
     pullback: Callable[..., Any]
     arity: int
     known: Callable[..., Any] | None
+    apart: Callable[..., Any] | None
+
+    def groups(self, x: Context, y: Any) -> list[list[int]] | None:
+        """The leaves of the result y that forward mode keeps apart, by their numbers; the others have no tangent."""
+        return self.apart and self.apart((x[-1],) if self.arity == 1 else x[-1], y)
 
     def value(self, call: Call, x: Context) -> Any:
         """The value of the call, which JAX differentiates by this rule too."""
@@ -191,14 +203,19 @@ def pushed(call: Call, x: Context) -> Any:
         return y
     marked = remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))), leaf)
 
-    def pull(g: dict[int, Any]) -> dict[int, Any]:
+    def pull(g: dict[int, Any], arrived: tuple[bool, ...]) -> dict[int, Any]:
         whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
         return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole, arrived), marked, leaf)
 
-    like = structs(activate(y, leaf), leaf)
-    arrived = tuple(i in like for i in range(len(jax.tree.leaves(y))))
-    t = transposed(lambda *g: tuple(pull(dict(zip(like, g, strict=True))).values()), list(like.values()))
-    return dual(y, dict(zip(like, t(*given.values()), strict=True)))
+    like, found = structs(activate(y, leaf), leaf), {}
+    for group in rule.groups(known, y) or [list(like)]:
+        arrived = tuple(i in group for i in range(len(jax.tree.leaves(y))))
+        linear = lambda *g, group=group, arrived=arrived: tuple(
+            pull(dict(zip(group, g, strict=True)), arrived).values()
+        )
+        t = transposed(linear, [like[i] for i in group])
+        found.update(zip(group, t(*given.values()), strict=True))
+    return dual(y, found)
 
 
 def _represented() -> Representation:

@@ -24,7 +24,7 @@ from jax.flatten_util import ravel_pytree
 from combinators.edges import flags
 from combinators.types import Opaque
 from combinators.values import Closure
-from tangents.coupled import Coupled
+from tangents.coupled import Coupled, groups
 from tangents.custom import custom
 from tangents.derivatives import grad, vjp
 from tangents.unknowns import Report, applicable, no_report, positive, unknowns
@@ -76,7 +76,10 @@ def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: i
         coupled = Coupled(f, x, arrived)
         return _calls(rule, f, x, g, coupled) if coupled.numbers else None, None
 
-    return custom(solve, pullback, lambda f, x0: (x0, no_report(x0)) if report else x0)(f, x0)
+    def apart(primals: Any, y: Any) -> Any:
+        return groups(primals[0], y[0] if report else y)
+
+    return custom(solve, pullback, lambda f, x0: (x0, no_report(x0)) if report else x0, apart)(f, x0)
 
 
 def _iterated(step: _Step, f: Any, x0: Any, steps: int, report: bool) -> Any:

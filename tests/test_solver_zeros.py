@@ -10,7 +10,7 @@ import pytest
 
 import combinators as C
 from compile_ccc import function
-from tangents import argmin, custom, fixed_point, grad, hessian, odeint, root
+from tangents import argmin, custom, fixed_point, grad, hessian, jacobian, jvp, odeint, root
 
 ONES = {"u": 1.0, "v": 1.0}
 two = {"a": jnp.float32(2.0), "b": jnp.float32(0.0)}
@@ -47,6 +47,17 @@ def test_what_is_not_used_has_the_derivative_zero_however_steep_it_is(name, func
     found = grad(lambda p: solve(**p)["u"], functions=functions)(two)
     np.testing.assert_allclose(found["a"], slope(2.0), rtol=1e-4)
     assert found["b"] == 0.0
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_forward_mode_keeps_apart_what_is_not_bound_up(name):
+    solve, slope = SOLVERS[name]
+    found = jacobian(lambda p: solve(**p)["u"], mode="forward")(two)
+    np.testing.assert_allclose(found["a"], slope(2.0), rtol=1e-4)
+    assert found["b"] == 0.0
+    _, t = jvp(lambda p: solve(**p), (two,), ({"a": jnp.float32(3.0), "b": jnp.float32(1.0)},))
+    np.testing.assert_allclose(t["u"], 3.0 * slope(2.0), rtol=1e-4)
+    assert not np.isfinite(t["v"])
 
 
 @pytest.mark.parametrize("name", ["root", "chosen steps"])
