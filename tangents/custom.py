@@ -210,9 +210,7 @@ def pushed(call: Call, x: Context) -> Any:
     like, found = structs(activate(y, leaf), leaf), {}
     for group in rule.groups(known, y) or [list(like)]:
         arrived = tuple(i in group for i in range(len(jax.tree.leaves(y))))
-        linear = lambda *g, group=group, arrived=arrived: tuple(
-            pull(dict(zip(group, g, strict=True)), arrived).values()
-        )
+        linear = lambda *g, i=group, arrived=arrived: tuple(pull(dict(zip(i, g, strict=True)), arrived).values())
         t = transposed(linear, [like[i] for i in group])
         found.update(zip(group, t(*given.values()), strict=True))
     return dual(y, found)
