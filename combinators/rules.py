@@ -27,6 +27,7 @@ PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
 _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
+_HELD = "Unhashable"  # how JAX holds what is static and has no hash
 _FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _PROGRAMS = (jex.Jaxpr, tuple, list)
 _RULED = ("custom_jvp3", "custom_vjp3")
@@ -93,6 +94,8 @@ def _tracers(waiting: list[Any]) -> list[Any]:
                 pass
             case _ if has_rule(value):
                 waiting += () if is_global_of_jax(value) else (v for k, v in vars(value).items() if k[:2] != "__")
+            case _ if type(value).__name__ == _HELD and _is_jaxs(type(value)):
+                waiting.append(value.val)
             case _ if type(value).__hash__ in (None, object.__hash__) and not _is_jaxs(type(value)):
                 waiting += getattr(value, "__dict__", {}).values()
     return found
@@ -162,7 +165,7 @@ class _Walk:
         if kind is object or _is_jaxs(kind):
             if kind.__name__ in _STATE or kind.__name__ in _MARKS:
                 return kind
-            return (kind, self.of(value.val)) if kind.__name__ == "Unhashable" else identity.key_of(value)
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
         return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
 
