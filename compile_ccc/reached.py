@@ -28,6 +28,7 @@ from compile_ccc.ran import Ran, is_own, is_reported
 from compile_ccc.watch import BYTES, LIMIT, Watch
 
 _CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
+_NOTHING = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
@@ -86,7 +87,7 @@ class _Walk:
                 self.scope(scope)
 
     def push(self, values: Iterable[Any], held: bool = False) -> None:
-        self.waiting += [(value, held) for value in values if not isinstance(value, _CONSTANT)]
+        self.waiting += [(v, held) for v in values if type(v) not in _NOTHING and not isinstance(v, _CONSTANT)]
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
