@@ -1,9 +1,10 @@
-"""What every test runs under: strict JAX, reproducible Hypothesis, and two fixtures.
+"""What every test runs under: strict JAX, quick compilation, reproducible Hypothesis, and two fixtures.
 
 `HYPOTHESIS_PROFILE=nightly` draws many random examples instead of the same few.
 """
 
 import functools
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ from tangents.rows_page import PROGRAMS
 # Implicit promotion hides mistakes of dtype and of shape, so in tests it is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Most programs of the tests run once, so that what makes them fast costs more than it gives. So does looking for
+# garbage after every few hundred objects, where the programs that JAX keeps are hundreds of thousands.
+jax.config.update("jax_disable_most_optimizations", True)
+gc.set_threshold(50_000, 20, 100)
 
 # Time limits are off because the first example of a shape compiles. A fixture may be shared by the examples of a test
 # because ours mean the same for each of them.
