@@ -32,7 +32,7 @@ gc.set_threshold(50_000, 20, 100)
 # Time limits are off because the first example of a shape compiles. A fixture may be shared by the examples of a test
 # because ours mean the same for each of them.
 common = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-settings.register_profile("ci", common, max_examples=25, derandomize=True, database=None)
+settings.register_profile("ci", common, max_examples=18, derandomize=True, database=None)
 settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

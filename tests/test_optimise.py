@@ -216,7 +216,7 @@ def test_instances_of_laws(executed, data):
     agrees(*instance(data.draw, law, 4), data.draw, executed)
 
 
-@settings(max_examples=max(40, settings.get_profile(settings.get_current_profile_name()).max_examples))
+@settings(max_examples=max(20, settings.get_profile(settings.get_current_profile_name()).max_examples))
 @given(st.data())
 def test_random_terms(executed, data):
     domain, codomain = data.draw(contexts() | types(depth=1)), data.draw(types(depth=1))
