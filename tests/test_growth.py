@@ -1,4 +1,4 @@
-"""Chains and random graphs of 100 to 20,000 operations, or 100,000 by night: visits, calls and equations are counted, and grow linearly.
+"""Chains and random graphs of 100 to 20,000 operations: visits, calls and equations are counted, and grow linearly.
 
 A graph draws operands among all earlier values, half of the time among the last ten: most values have several uses, and
 some lie far back.
