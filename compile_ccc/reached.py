@@ -28,6 +28,7 @@ from compile_ccc.ran import Ran, is_own, is_reported
 from compile_ccc.watch import BYTES, LIMIT, Watch
 
 _CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
+_SOMETHING = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
 _NOTHING = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
@@ -87,7 +88,10 @@ class _Walk:
                 self.scope(scope)
 
     def push(self, values: Iterable[Any], held: bool = False) -> None:
-        self.waiting += [(v, held) for v in values if type(v) not in _NOTHING and not isinstance(v, _CONSTANT)]
+        for value in values:
+            kind = type(value)
+            if kind not in _NOTHING and (kind in _SOMETHING or not isinstance(value, _CONSTANT)):
+                self.waiting.append((value, held))
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""

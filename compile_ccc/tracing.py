@@ -182,7 +182,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
     fixed = _fixed.get(of_types) or ()
-    key = (of_types, key_of(values(fixed)))
+    key = (of_types, key_of(values(fixed)) if fixed else ())
     anew = _anew.get(key)
     known = _kept.get(key) if anew is None else None
     if known is not None and known.holds():
