@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from jax import lax
 
 import combinators as C
 import diffcurry
 from combinators import memo
 from combinators.memo import ByObject, Facts, Table, clear_caches
 from combinators.terms import Term
-from compile_ccc import ccc, function, trace
-from tangents import grad, jvp, value_and_grad
+from compile_ccc import ccc, function, optimise, trace
+from tangents import grad, jvp, represent, value_and_grad
 from tangents.strategies import lambdas
 from tests.test_structure import FILES, ROOT
 
@@ -227,6 +228,16 @@ def test_a_table_under_threads_has_one_entry_for_a_key(eager):
     for round in zip(*in_threads(put), strict=True):
         assert len(set(round)) == 1
     assert len(table) == len(facts) == 60
+
+    def forget(number):
+        for i in range(3000):
+            if number == 0:
+                table.clear(), facts.clear()
+            assert table.get(i % 5) in (None, i % 5) and facts.get(term, i % 5) in (None, -(i % 5))
+            table.put(i % 5, i % 5), facts.put(term, -(i % 5), i % 5)
+
+    table.clear(), facts.clear()
+    in_threads(forget)
     memo._tables.remove(table)
     memo._tables.remove(facts)
 
@@ -250,15 +261,74 @@ def test_threads_make_and_call_and_clear_at_once(eager):
 
 
 # Nothing is kept alive
+KINDS = ("term", "Jaxpr", "ClosedJaxpr", "PjitFunction", "Program", "Lam", "Table", "ArrayImpl")
+
+
 def living():
-    """How many objects there are of each kind that programs are made of."""
+    """How many objects there are of each kind that programs are made of, and executables of XLA."""
     gc.collect()
     found = Counter("term" if isinstance(o, Term) else type(o).__name__ for o in gc.get_objects())
-    return Counter({kind: found[kind] for kind in ("term", "Jaxpr", "ClosedJaxpr", "PjitFunction", "Program", "Lam")})
+    return {kind: found[kind] for kind in KINDS} | {"executables": len(jax.devices()[0].client.live_executables())}
 
 
 def fresh(number):
-    """A function that no other one equals: the number is code."""
-    names = {"jnp": jnp}
-    exec(f"def f(x): return jnp.sin(x * {number!r}) + jax_free(x)\ndef jax_free(x): return x * x", names)
+    """A function that equals no other one: the number is code."""
+    names = {"jax": jax, "jnp": jnp, "function": function}
+    body = f"function(lambda t: jnp.sin(t * {number}), x)(x) + jax.jit(lambda t: t * {number})(x)"
+    exec(f"def f(x): return {body}", names)
     return names["f"]
+
+
+USES = {
+    "trace": lambda f, x: trace(f, x),
+    "evaluate": lambda f, x: C.evaluate(trace(f, x).term, x),
+    "optimise": lambda f, x: optimise(trace(f, x).term),
+    "represent": lambda f, x: jax.make_jaxpr(lambda x: represent(trace(f, x).term)(x)[1](x))(x),
+    "jvp": lambda f, x: jax.make_jaxpr(lambda x: jvp(f, (x,), (x,)))(x),
+    "grad": lambda f, x: jax.make_jaxpr(grad(lambda x: lax.reduce_sum(f(x), tuple(range(x.ndim)))))(x),
+    "call": lambda f, x: ccc(f)(x),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_fresh_functions_leave_nothing_behind(use):
+    def forgotten(numbers):
+        for i in numbers:
+            USES[use](fresh(i + 0.25), x)
+        clear_caches()
+        return living()
+
+    before = forgotten(range(3))
+    assert forgotten(range(3, 11)) == before
+
+
+@pytest.mark.parametrize("use", ["represent", "jvp", "grad"])  # operations that run are kept by JAX, for each shape
+def test_many_shapes_leave_nothing_behind(use):
+    f = fresh(0.75)
+    for size in range(1, 12):
+        jax.make_jaxpr(lambda x: jnp.sin(x * 0.75) + x * 0.75)(np.ones(size, "float32"))  # JAX keeps those of jnp too
+
+    def forgotten(sizes):
+        for size in sizes:
+            USES[use](f, np.ones(size, "float32"))
+        clear_caches()
+        return living()
+
+    before = forgotten(range(1, 4))
+    assert forgotten(range(4, 12)) == before
+
+
+def test_small_tables_do(monkeypatch):
+    """However little they hold, and they hold no more than they may."""
+    small = [table for table in memo._tables if isinstance(table, Table | Facts)]
+    for table in small:
+        monkeypatch.setattr(table, "_most", 1)
+    clear_caches()
+    for i in range(4):
+        assert np.isclose(grad(fresh(i + 0.5))(x), derivative(i + 0.5), rtol=1e-5)
+        assert all(len(table) <= 1 for table in small if isinstance(table, Table))
+
+
+def derivative(number):
+    """That of `fresh` at x."""
+    return number * np.cos(number * 0.5) + number
