@@ -28,6 +28,7 @@ from compile_ccc.recorder import aval_of, written
 from compile_ccc.recording import operation, record, run
 from tangents.duals import Dual, dual
 from tangents.rows import Row, Rule, push_of, row_at, row_of
+from tangents.rows_kinds import Constant
 from tangents.sparse import ZERO
 from tangents.transposes import transposed
 
@@ -63,7 +64,9 @@ def primitive(term: Primitive, x: Any) -> Any:
 
 
 @remembered(entries=2048)
-def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
+def _pushforward(
+    term: Primitive, row: Row | Constant | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any
+) -> Any:
     plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
     row = row_at(row, types, dict(term.params))
