@@ -63,13 +63,7 @@ def test_what_is_known_of_an_object_goes_with_it():
 # One owner
 KEPT = {  # what is no table: emptying it would change what terms are, what users said, and which rules JAX has seen
     "combinators/identity.py": {"WeakValueDictionary"},
-    "compile_ccc/redefined.py": {"WeakKeyDictionary", "lru_cache"},
-    "compile_ccc/tracing.py": {"OrderedDict"},
-    "compile_ccc/arrow.py": {"lru_cache"},
-    "compile_ccc/code.py": {"lru_cache"},
-    "compile_ccc/read.py": {"WeakKeyDictionary"},
-    "combinators/values.py": {"WeakKeyDictionary"},
-    "combinators/families.py": {"WeakKeyDictionary"},
+    "compile_ccc/redefined.py": {"WeakKeyDictionary"},
     "tangents/rows.py": {"WeakKeyDictionary"},
 }
 TABLES = {"lru_cache", "cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary"}
