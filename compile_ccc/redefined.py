@@ -63,7 +63,7 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned) or id(value) in seen:
+        if (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)) or id(value) in seen:
             continue
         seen[id(value)] = value
         if has_rule(value):

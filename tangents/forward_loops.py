@@ -80,8 +80,8 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state, xs)))
     known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
-    active, reached = _active.get(known), set[int]()
-    active = set(tangents(state)) if active is None else active
+    before, reached = _active.get(known), set[int]()
+    active: set[int] = set(tangents(state)) if before is None else before
 
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))
