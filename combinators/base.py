@@ -19,7 +19,8 @@ class Composable:
 class Term(metaclass=Interned):
     """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "depth")
+    depth: int  # how many combinators are within each other, this one included
 
     def __rshift__(self, other: Any) -> Term:
         from combinators.terms import compose

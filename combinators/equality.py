@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import jax
 
 from combinators.canonical import term_of
+from combinators.depth import deep
 from combinators.edges import whole
 from combinators.errors import BudgetError, UndecidedError, UnsupportedError
 from combinators.infer import abstract
@@ -69,6 +70,7 @@ class Equality:
         yield from _titled("right", self.right, path)
 
 
+@deep
 def equal(f: Term, g: Term, domain: Type, steps: int = STEPS, *, codomain: Type = None) -> Equality:
     """Whether f = g : domain ⇝ ? follows from the laws, primitives and constants being opaque, and equal calls one.
 

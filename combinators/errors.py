@@ -142,6 +142,10 @@ class BudgetError(DiffcurryError):
     """A computation takes more steps than it was given, or nests deeper than Python's stack."""
 
 
+class DepthError(BudgetError):
+    """A term, a type or a value nests deeper than is supported: see `combinators.depth`."""
+
+
 class UndecidedError(DiffcurryError):
     """A truth value is asked of an equality that is not decided."""
 

@@ -10,6 +10,7 @@ import jax
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch
+from combinators.depth import check_values, deep
 from combinators.errors import EvalError
 from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
@@ -144,6 +145,7 @@ def apply(f: Any, x: Any) -> Any:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
+@deep
 def evaluate_checked(term: Term, x: Any) -> Any:
     """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`.
 
@@ -155,13 +157,16 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     return from_records(with_own_exceptions(evaluate, term, x))
 
 
+@deep
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
+    check_values(arguments)
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f.environment, x))
     return from_records(with_own_exceptions(_apply_checked, f, x))
 
 
+@deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value

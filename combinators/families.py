@@ -39,4 +39,6 @@ def require_one(f: Closure) -> None:
 
 
 def _shapes(environment: Type) -> tuple[tuple[int, ...], ...]:
-    return tuple(leaf.shape for leaf in jax.tree.leaves(environment) if isinstance(leaf, Tensor))
+    """The shapes of what a function captured itself; a function among that is looked at when it is applied."""
+    own = jax.tree.leaves(environment, is_leaf=lambda node: isinstance(node, Closure))
+    return tuple(leaf.shape for leaf in own if isinstance(leaf, Tensor))

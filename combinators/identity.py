@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators import rules
-from combinators.errors import ArgumentError
+from combinators.depth import TERMS
+from combinators.errors import ArgumentError, DepthError
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
@@ -31,7 +32,29 @@ class Interned(type):
             return cls(*(getattr(term, name) for name in _names(cls)))
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
-        return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
+        if found is None:
+            depth = _depth(arguments)
+            found = super().__call__(*arguments)
+            object.__setattr__(found, "depth", depth)
+            found = _interned.setdefault(key, found)
+        return found
+
+
+def _depth(parts: tuple[Any, ...]) -> int:
+    """The depth of a term with these fields.  Raises `DepthError`."""
+    depth = 0
+    for part in parts:
+        for inner in part if type(part) is tuple else (part,):
+            if type(type(inner)) is Interned and inner.depth > depth:
+                depth = inner.depth
+    if depth >= TERMS:
+        raise DepthError(
+            "a term nests too deeply",
+            expected=f"combinators within combinators, at most {TERMS} deep",
+            got=f"{depth + 1}",
+            hint="compose(f, g, ...) of many arrows is flat, and so is prod(f, g, ...)",
+        )
+    return depth + 1
 
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from combinators import loop_types as loops
 from combinators.context import Context, extend
+from combinators.depth import check_values, deep
 from combinators.errors import (
     ArgumentError,
     CompositionError,
@@ -25,6 +26,7 @@ from combinators.errors import (
 )
 from combinators.families import require_one
 from combinators.joining import join
+from combinators.kinds import key_of_type, kind_of
 from combinators.operators import opened, stubbed
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
@@ -55,6 +57,7 @@ from combinators.types import Array, Function, Tensor, Type, children, same_type
 from combinators.values import Closure
 
 
+@deep
 def infer(term: Term, domain: Type) -> Type:
     """The codomain of `term` on `domain`, a type (or values or `ShapeDtypeStruct`s, of which the type is taken).
 
@@ -62,6 +65,7 @@ def infer(term: Term, domain: Type) -> Type:
     part marked in the term where types do not meet.
     """
     only_terms("infer", (term,))
+    check_values(domain)
     with whole(term):
         return _infer(term, type_of(domain))
 
@@ -189,9 +193,13 @@ def function_type(f: Closure) -> Function:
             "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
             hint="write curry(f, argument=τ), or make the function by function(f, domain)",
         )  # fmt: skip
-    environment = type_of(f.environment)
-    require_one(Closure(f.code, environment))
-    return Function(f.code.argument, abstract(infer(f.code.body, extend(environment, f.code.argument))))
+    setting = bool(jax.config.jax_enable_x64)
+    if f.known_type is None or f.known_type[0] != setting:
+        environment = type_of(f.environment)
+        require_one(Closure(f.code, environment))
+        result = infer(f.code.body, extend(environment, f.code.argument))
+        f.known_type = setting, Function(f.code.argument, abstract(result))
+    return f.known_type[1]
 
 
 def abstract(type: Type) -> Type:
@@ -206,10 +214,9 @@ def abstract(type: Type) -> Type:
 def accepts(expected: Type, got: Type) -> bool:
     """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
     try:
-        leaves, form = jax.tree.flatten(expected, is_leaf=_is_leaf)
-        return form == jax.tree.structure(got, is_leaf=_is_leaf) and all(
-            map(_leaf_accepts, leaves, jax.tree.leaves(got, is_leaf=_is_leaf))
-        )
+        wanted, form = jax.tree.flatten(expected, is_leaf=_is_leaf)
+        given, other = jax.tree.flatten(got, is_leaf=_is_leaf)
+        return form == other and False not in [_leaf_accepts(w, g) for w, g in zip(wanted, given, strict=True)]
     except UntypedFunctionError:
         return False
 
@@ -225,14 +232,14 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
             return argument_agrees and accepts(cod, _apply(got, dom))
         case Sum(alternatives=wanted), Sum(alternatives=given):
             tags_agree = not isinstance(expected.tag, int) or expected.tag == got.tag
-            pairs = list(zip(wanted, given, strict=False))
-            return (
-                len(wanted) == len(given)
-                and tags_agree
-                and all(w is None or g is None or accepts(w, g) for w, g in pairs)
-            )
+            if len(wanted) != len(given) or not tags_agree:
+                return False
+            known = [(w, g) for w, g in zip(wanted, given, strict=True) if w is not None and g is not None]
+            return False not in [accepts(w, g) for w, g in known]
         case Closure(), Closure():
-            return got.code is expected.code and same_type(got.environment, expected.environment)
+            return kind_of(got) is kind_of(expected) or (
+                got.code is expected.code and same_type(got.environment, expected.environment)
+            )
         case _:
             return bool(expected == got)
 
@@ -278,9 +285,7 @@ def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
 
 def _known(code: Curry, environment: Type, x: Type) -> tuple[dict[Any, Type], Any]:
     """Result types of code by types, found once each, or functions of functions would unfold; and the key of these."""
-    leaves, form = jax.tree.flatten((environment, x))
-    weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-    return _results.setdefault(code, {}), (form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
+    return _results.setdefault(code, {}), (key_of_type((environment, x)), bool(jax.config.jax_enable_x64))
 
 
 _ROLES = {2: "(function, argument)", 3: "(function, state, elements)", 5: "(A, its transpose, a solver of each, b)"}

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from combinators.canonical import term_of
+from combinators.depth import deep
 from combinators.edges import whole
 from combinators.errors import BudgetError
 from combinators.infer import abstract
@@ -22,6 +23,7 @@ from combinators.types import UNKNOWN, Type, type_of
 STEPS = 100_000
 
 
+@deep
 def normalise(term: Term, domain: Type, steps: int = STEPS, *, codomain: Type = None) -> Term:
     """The βη-normal form of `term` on `domain`, a type or values: an equal term, one for all terms that are equal.
 

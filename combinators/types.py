@@ -18,6 +18,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
 from combinators.records import as_records
@@ -103,6 +104,7 @@ UNKNOWN: Any = Unknown()
 
 def require_types(name: str, type: Type) -> None:
     """Raises `ArgumentError` for what is no type."""
+    check_values(type)
     for leaf in jax.tree.leaves(type):
         if not isinstance(leaf, Tensor | Function | Unknown):
             raise ArgumentError(
@@ -115,6 +117,7 @@ def require_types(name: str, type: Type) -> None:
 
 def require_values(values: Any) -> None:
     """Raises `ArgumentError`, or `BareFunctionError`, for what is no value of ours, and for types among values."""
+    check_values(values)
     for leaf in jax.tree.leaves(values):
         if not isinstance(leaf, jax.Array):
             _no_type(leaf)
@@ -123,6 +126,7 @@ def require_values(values: Any) -> None:
 
 def no_types(values: Any) -> None:
     """Raises `ArgumentError` for types among values."""
+    check_values(values)
     for leaf in jax.tree.leaves(values):
         _no_type(leaf)
 

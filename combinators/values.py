@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
 from combinators.terms import Curry
@@ -23,9 +24,10 @@ class Closure(FunctionLike):
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
     `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
+    `known_type` and `kind` are kept by `infer.function_type` and `kinds.kind_of`, which find each of them once.
     """
 
-    __slots__ = ("__weakref__", "_environment", "_names", "code")
+    __slots__ = ("__weakref__", "_environment", "_names", "code", "kind", "known_type")
 
     def __init__(self, code: Curry, environment: Any, names: Names = None):
         if not isinstance(code, Curry):
@@ -36,6 +38,8 @@ class Closure(FunctionLike):
                 hint="function(f, domain) makes a closure of a Python function",
             )
         self.code, self._environment, self._names = code, environment, names
+        self.known_type: Any = None
+        self.kind: Any = None
 
     @property
     def environment(self) -> Any:
@@ -53,7 +57,7 @@ class Closure(FunctionLike):
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
-        self._environment = environment
+        self._environment, self.known_type, self.kind = environment, None, None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -107,15 +111,19 @@ def name_captured(code: Curry, names: tuple[str, ...]) -> None:
 
 
 class _Head:
-    """What a closure is beside its environment.  Names take no part in equality, so they never make a new program."""
+    """What a closure is beside its captured values.  Names take no part in equality, so they never make a new program.
 
-    __slots__ = ("code", "names")
+    `is_flat` says that the parts are the entries of a context: so that a chain of functions, each captured by the next,
+    is no deeper a pytree than it is long.
+    """
 
-    def __init__(self, code: Curry, names: Names):
-        self.code, self.names = code, names
+    __slots__ = ("code", "is_flat", "names")
+
+    def __init__(self, code: Curry, names: Names, is_flat: bool):
+        self.code, self.names, self.is_flat = code, names, is_flat
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Head) and other.code is self.code
+        return isinstance(other, _Head) and other.code is self.code and other.is_flat == self.is_flat
 
     def __hash__(self) -> int:
         return hash(self.code)
@@ -124,13 +132,20 @@ class _Head:
         return repr(self.code)
 
 
-def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
-    return (f.environment,), _Head(f.code, f._names)  # pyright: ignore[reportPrivateUsage]
+def _flatten(f: Closure) -> tuple[tuple[Any, ...], _Head]:
+    environment = f.environment
+    is_flat = type(environment) is Context
+    return tuple(environment) if is_flat else (environment,), _Head(f.code, f._names, is_flat)  # pyright: ignore[reportPrivateUsage]
 
 
-jax.tree_util.register_pytree_with_keys(
-    Closure,
-    lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), _flatten(f)[1]),
-    lambda head, environment: Closure(head.code, *environment, names=head.names),
-    _flatten,
-)
+def _flatten_with_keys(f: Closure) -> tuple[tuple[Any, ...], _Head]:
+    parts, head = _flatten(f)
+    names = [f"environment[{i}]" for i in range(len(parts))] if head.is_flat else ["environment"]
+    return tuple((jax.tree_util.GetAttrKey(name), part) for name, part in zip(names, parts, strict=True)), head
+
+
+def _unflatten(head: _Head, parts: Any) -> Closure:
+    return Closure(head.code, Context(*parts) if head.is_flat else parts[0], head.names)
+
+
+jax.tree_util.register_pytree_with_keys(Closure, _flatten_with_keys, _unflatten, _flatten)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
 from combinators.records import as_records
@@ -45,6 +46,9 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
+    if is_function_value(value):
+        return _argument_leaf(value)
+    check_values(value)
     leaves, form = jax.tree.flatten(as_records(value), is_leaf=is_function_value)
     return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
 
@@ -61,7 +65,7 @@ def _argument_leaf(leaf: Any) -> Type:
     if isinstance(leaf, _FUNCTIONS):
         if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
             raise leaked(leaf.type)
-        return abstract(type_of(leaf))
+        return leaf.type if isinstance(leaf, Closure) else abstract(type_of(leaf))
     if callable(leaf):
         raise UntypedFunctionError(
             "a Python function is given as an argument, and its type is not known",

@@ -13,6 +13,7 @@ import jax
 
 from combinators.base import Composable
 from combinators.context import Context
+from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import apply_closure, evaluate
@@ -54,6 +55,7 @@ class Arrow(Composable):
         if len(self.steps) == 1 and callable(self.steps[0]):
             functools.update_wrapper(self, self.steps[0], updated=())
 
+    @deep
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
         f, arguments = positional(self, arguments, keywords)
@@ -103,6 +105,7 @@ def ccc(f: Callable[..., Any]) -> Arrow:
     return f if isinstance(f, Arrow) else Arrow(f)
 
 
+@deep
 @collector_off()
 def trace(f: Any, *arguments: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
@@ -121,6 +124,7 @@ def trace(f: Any, *arguments: Any) -> Translation:
     return Translation(result.lam, term, domain, result.cod, closure)
 
 
+@deep
 @collector_off()
 def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
     """The closure that `f` is on the types of these arguments: a Python function, arrow, term or closure."""
@@ -204,6 +208,7 @@ def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*args, **keywords)
 
 
+@deep
 def lower(term: Term) -> Callable[..., Any]:
     """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
 
@@ -219,6 +224,7 @@ def lower(term: Term) -> Callable[..., Any]:
 def _lowered(term: Term) -> Lowered:
     optimised = optimise(term)
 
+    @deep
     def arrow(*arguments: Any) -> Any:
         x = as_records(pack(arguments))
         infer(term, x)
@@ -233,6 +239,7 @@ class Lowered:
     def __init__(self, term: Term, compiled: Any):
         self._term, self._compiled = term, compiled
 
+    @deep
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         no_keywords(self._term, keywords)
         require_values(arguments)

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from combinators.depth import deep
 from combinators.terms import (
     Call,
     Case,
@@ -66,6 +67,7 @@ from compile_ccc.rewrites import (
 )
 
 
+@deep
 def optimise(term: Term) -> Term:
     """A term that is equal by the laws and executes no more scalar operations.  The module's text lists the laws.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
+from combinators.depth import check_values, deep
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
@@ -59,9 +60,12 @@ class Traced:
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.code, environment, self.lam.names)
+        f = Closure(self.code, environment, self.lam.names)
+        f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
+        return f
 
 
+@deep
 def function(f: Callable[..., Any], *domain: Any) -> Any:
     """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.
 
@@ -245,6 +249,7 @@ def _stage(
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
+    check_values(result)
     for leaf in jax.tree.leaves(result, is_leaf=lambda v: isinstance(v, Opaque | Closure)):
         if callable(leaf) and not isinstance(leaf, Opaque | Closure):
             raise BareFunctionError(

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
+from combinators.depth import deep
 from combinators.edges import one_of
 from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
@@ -56,6 +57,7 @@ def value_and_grad(
     space_named(functions)
     _check_flags(has_aux=has_aux, allow_int=allow_int)
 
+    @deep
     def of_arguments(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
         g, arguments = positional(f, arguments, keywords)
         asked = asked_arguments(argnums, arguments, allow_int)
@@ -87,6 +89,7 @@ def grad(
     return named(of_arguments, f)
 
 
+@deep
 def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
     """(f's value at the primals, its pullback there), like `jax.vjp`; with `has_aux`, (value, pullback, aux).
 

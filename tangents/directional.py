@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from combinators.context import extend
+from combinators.depth import deep
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.terms import Eval
@@ -21,6 +22,7 @@ from tangents.functions import code_of, is_unknown
 from tangents.operators import differential
 
 
+@deep
 def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
@@ -36,6 +38,7 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     return _value_and_tangent((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
 
 
+@deep
 def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The Hessian of f at the primals, applied to the tangents: the derivative of the gradient along them.
 

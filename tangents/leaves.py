@@ -110,6 +110,8 @@ def fitted(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
 def _keyed(g: Any) -> Cotangent:
     if isinstance(g, Absent):
         return ZERO
+    if isinstance(g, Closure):
+        return _keyed(g.environment)
     pairs, form = children(g)
     if form == LEAF or isinstance(g, Calls):
         return g

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from combinators.errors import UnsupportedError
+from combinators.depth import deep
 from combinators.evaluate import evaluate
 from combinators.host import with_own_exceptions
 from combinators.operators import opened
@@ -37,6 +38,7 @@ def differential(f: Callable[..., Any]) -> Any:
     """f(static, *arguments) as `compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
     direct = compiled(f)
 
+    @deep
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
         arguments = tuple(x if isinstance(x, Closure) else as_records(x) for x in arguments)
