@@ -39,9 +39,9 @@ class Term(metaclass=Interned):
         return apply_term(self, arguments)
 
     def __repr__(self) -> str:
-        from combinators.show import show
+        from combinators.show import brief
 
-        return show(self)
+        return brief(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How IPython and Hypothesis print terms."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -17,9 +18,10 @@ import numpy as np
 
 from combinators.errors import DepthError, line_of_error
 
-TERMS = 2_000  # combinators within combinators
+TERMS = 10_000  # combinators within combinators
 VALUES = 1_200  # products within products, functions that functions captured: near 1,500, JAX's pytrees end
-_ROOM = 60_000  # frames of Python's stack
+_ROOM = 60_000  # frames of Python's stack, for our passes
+_USERS = 1_000  # of these, beside as many as there are without us, for functions of users: their recursion may not end
 _leaves: set[type] = {bool, int, float, complex, np.ndarray}  # classes without parts: Python's, NumPy's, JAX's
 
 
@@ -27,7 +29,7 @@ def bottom_up[Node, Result](
     root: Node,
     parts: Callable[[Node], Sequence[Node]],
     of: Callable[[Node, list[Result]], Result],
-    known: dict[Node, Result],
+    known: MutableMapping[Node, Result],
 ) -> Result:
     """The result of `of(node, results of its parts)` at the root; once for each node, and kept in `known`."""
     todo = [root]
@@ -57,45 +59,85 @@ def check_values(x: Any) -> None:
                 got="more",
                 hint="keep a long sequence as one list, or as an array with one more axis",
             )
-        level = [part for node in level for part in _parts(node)]
+        level = [part for node in level for part in one_level(node)]
 
 
-def _parts(node: Any) -> Any:
+def one_level(node: Any) -> Any:
+    """The parts of a node of a pytree; none of a leaf."""
     kind = type(node)
     if kind is tuple or kind is list:
         return node
     if kind is dict:
         return node.values()
-    one_level = jax.tree_util.default_registry.flatten_one_level(node)
-    if one_level is not None:
-        return one_level[0]
+    flattened = jax.tree_util.default_registry.flatten_one_level(node)
+    if flattened is not None:
+        return flattened[0]
     if kind.__module__.startswith("jax"):
         _leaves.add(kind)
     return ()
 
 
 class _Room:
-    """How many threads are inside of `deep` functions: the limit of Python's stack is one for all of them."""
+    """The limit of Python's stack, which is one for all threads; `runs` are those that need room now."""
 
     def __init__(self) -> None:
-        self.lock, self.threads, self.before = threading.Lock(), 0, 0
+        self.lock, self.runs, self.before = threading.Lock(), 0, 0
 
-    def enter(self) -> None:
+    def enter(self) -> int:
+        """Makes room; gives the limit until now."""
         with self.lock:
-            if not self.threads:
-                self.before = sys.getrecursionlimit()
-                sys.setrecursionlimit(self.before + _ROOM)
-            self.threads += 1
+            limit = sys.getrecursionlimit()
+            if not self.runs:
+                self.before = limit
+            self.runs += 1
+            sys.setrecursionlimit(self.before + _ROOM)
+            return limit
 
-    def leave(self) -> None:
+    def leave(self, limit: int) -> None:
+        """Gives the room back, unless another thread needs it."""
         with self.lock:
-            self.threads -= 1
-            if not self.threads and sys.getrecursionlimit() == self.before + _ROOM:
-                sys.setrecursionlimit(self.before)
+            self.runs -= 1
+            if self.runs <= 1 and sys.getrecursionlimit() == self.before + _ROOM:
+                sys.setrecursionlimit(limit if self.runs else self.before)
+
+    def lower(self) -> int | None:
+        """Leaves some room only, if no other thread needs more; gives the limit until now."""
+        with self.lock:
+            limit = sys.getrecursionlimit()
+            if self.runs != 1:
+                return None
+            sys.setrecursionlimit(min(_frames() + self.before + _USERS, limit))
+            return limit
+
+    def heighten(self, limit: int) -> None:
+        """Undoes `lower`."""
+        with self.lock:
+            sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
+
+
+def _frames() -> int:
+    """How many frames are on Python's stack."""
+    frame, count = sys._getframe(), 0
+    while frame is not None:
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 _room = _Room()
 _inside = threading.local()
+
+
+@contextmanager
+def users_own() -> Generator[None]:
+    """For code of users inside of `deep` functions: about as much room as they have outside of it."""
+    limit, was_deep = _room.lower(), getattr(_inside, "deep", False)
+    _inside.deep = False
+    try:
+        yield
+    finally:
+        _inside.deep = was_deep
+        if limit is not None:
+            _room.heighten(limit)
 
 
 def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
@@ -105,7 +147,7 @@ def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
     def with_room(*arguments: P.args, **keywords: P.kwargs) -> Result:
         if getattr(_inside, "deep", False):
             return f(*arguments, **keywords)
-        _room.enter()
+        limit = _room.enter()
         _inside.deep = True
         try:
             return f(*arguments, **keywords)
@@ -116,10 +158,10 @@ def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                 "a program nests deeper than Python's stack",
                 expected=f"terms at most {TERMS} deep, values {VALUES}, and functions that call each other less than that",
                 line=line_of_error(error),
-                hint="fold over an array instead of nesting functions or products",
+                hint="what is traced cannot end a recursion: use lax.while_loop or lax.scan, over arrays",
             ) from error
         finally:
             _inside.deep = False
-            _room.leave()
+            _room.leave(limit)
 
     return with_room

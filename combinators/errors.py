@@ -64,9 +64,9 @@ class DiffcurryError(TypeError):
 
             rows.append(show_marked(self.whole, self.path))
         elif self.part is not None:
-            rows.append(f"  in: {self.part}")
+            rows.append(f"  in: {_text(self.part)}")
         rows += [
-            f"  {name}: {text}"
+            f"  {name}: {_text(text)}"
             for name, text in (
                 ("expected", self.expected),
                 ("got", self.got),
@@ -76,6 +76,14 @@ class DiffcurryError(TypeError):
             if text is not None
         ]
         return "\n".join(rows)
+
+
+def _text(fact: Any) -> str:
+    if isinstance(fact, str):
+        return fact
+    from combinators.outline import outline
+
+    return outline(fact)
 
 
 class CompositionError(DiffcurryError):

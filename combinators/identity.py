@@ -59,6 +59,7 @@ def _depth(parts: tuple[Any, ...]) -> int:
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
 _PLAIN = frozenset({bool, int, bytes})
+_NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @cache
@@ -73,13 +74,16 @@ def _names(term: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(term))
 
 
-def key_of(value: Any) -> Hashable:
+def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     """A key that two values share exactly if they are interchangeable inside a term.
 
     Numbers differ by type and sign of zero, arrays compare by content, JAX's programs by their equations, and tracers
-    and unhashable objects by identity.
+    and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
+    if not levels:
+        leaves, form = jax.tree.flatten(value)
+        return (form, *[key_of(leaf) for leaf in leaves])
     if type(kind) is Interned or kind in _OWN_KEYS:
         return value
     if kind in _PLAIN:
@@ -87,7 +91,7 @@ def key_of(value: Any) -> Hashable:
     if kind is tuple:
         if value and type(value[0]) is int and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[v if type(type(v)) is Interned else key_of(v) for v in value])
+        return (kind, *[v if type(type(v)) is Interned else key_of(v, levels - 1) for v in value])
     if isinstance(value, np.dtype):
         return (np.dtype, value)
     match value:
@@ -96,9 +100,9 @@ def key_of(value: Any) -> Hashable:
         case float() | complex():
             return (type(value), repr(value))
         case tuple() | list():
-            return (type(value), tuple(map(key_of, value)))
+            return (type(value), *[key_of(v, levels - 1) for v in value])
         case dict():
-            return (dict, tuple((key_of(k), key_of(v)) for k, v in value.items()))
+            return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
         case FunctionType() | linear_util.WrappedFun():
             return ("function", rules.function_key(value))
         case jex.Jaxpr():

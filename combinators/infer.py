@@ -26,8 +26,8 @@ from combinators.errors import (
 )
 from combinators.families import require_one
 from combinators.joining import join
-from combinators.kinds import key_of_type, kind_of
 from combinators.operators import opened, stubbed
+from combinators.outline import outline
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
@@ -54,7 +54,7 @@ from combinators.terms import (
     only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
-from combinators.values import Closure
+from combinators.values import Closure, key_of_type, kind_of
 
 
 @deep
@@ -172,11 +172,12 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
                 return dict(children(product)[0])[key]
     except (IndexError, KeyError):
         keys = [] if is_function(product) else [name for name, _ in children(product)[0] if name is not None]
+        among = f"a key among {keys}" if len(keys) < 20 else f"one of {len(keys)} keys, such as {keys[0]!r}"
         raise ProjectionError(
             f"proj({key!r}) finds no such component",
             part=part,
-            expected=f"a key among {keys}" if keys else "a product: a tuple, dict, dataclass or context",
-            got=f"{key!r} of {type_of(product)}",
+            expected=among if keys else "a product: a tuple, dict, dataclass or context",
+            got=f"{key!r} of {outline(type_of(product))}",
             hint="positions count from 0; dicts and dataclasses are projected by name",
         ) from None
 

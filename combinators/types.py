@@ -21,6 +21,7 @@ import numpy as np
 from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.kinds import Kind, kind_with
 from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
@@ -62,7 +63,7 @@ class Tensor:
         return f"{_short(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Function:
     """`Function(dom, cod)`: the exponential dom ⇝ cod.  `dom` and `cod` are types, that is, pytrees of types.
 
@@ -71,15 +72,35 @@ class Function:
 
     dom: Type
     cod: Type
+    _kind: Kind | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
 
+        leaves, form = jax.tree.flatten((self.dom, self.cod))
+        try:
+            kind = kind_with((form, tuple(leaves)))
+        except TypeError:  # what a class keeps beside its parts has no hash
+            kind = None
+        object.__setattr__(self, "_kind", kind)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Function):
+            return NotImplemented
+        if self._kind is None or other._kind is None:
+            return same_type((self.dom, self.cod), (other.dom, other.cod))
+        return self._kind is other._kind
+
     def __hash__(self) -> int:
-        return hash((*map(tuple, map(jax.tree.leaves, (self.dom, self.cod))),))
+        return hash(tuple(jax.tree.leaves((self.dom, self.cod)))) if self._kind is None else hash(self._kind)
+
+    def __reduce__(self) -> Any:
+        return Function, (self.dom, self.cod)
 
     def __repr__(self) -> str:
-        return f"({self.dom} ⇝ {self.cod})"
+        from combinators.outline import outline
+
+        return f"({outline(self.dom)} ⇝ {outline(self.cod)})"
 
 
 def type_of(value: Any) -> Type:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
 
 from combinators.context import Context
+from combinators.depth import bottom_up
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
+from combinators.kinds import Kind, kind_with
 from combinators.terms import Curry
-from combinators.types import Function, FunctionLike, children, require_values
+from combinators.types import Function, FunctionLike, Tensor, Type, children, require_values
 
 type Names = tuple[str, ...] | None  # of captured variables, in the order of the environment; None if not known
 
@@ -24,7 +27,7 @@ class Closure(FunctionLike):
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
     `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
-    `known_type` and `kind` are kept by `infer.function_type` and `kinds.kind_of`, which find each of them once.
+    `known_type` and `kind` are kept by `infer.function_type` and `kind_of`, which find each of them once.
     """
 
     __slots__ = ("__weakref__", "_environment", "_names", "code", "kind", "known_type")
@@ -50,10 +53,12 @@ class Closure(FunctionLike):
     def environment(self, environment: Any) -> None:
         (entries, form), (others, other) = map(children, (self._environment, environment))
         if form != other:
+            from combinators.outline import outline
+
             raise ArgumentError(
                 "this is no environment of the code of this function",
-                expected=f"{len(entries)} entries, as in {self._environment!r}",
-                got=f"{environment!r}" if not others else f"{len(others)}, {environment!r}",
+                expected=f"{len(entries)} entries, as in {outline(self._environment)}",
+                got=outline(environment) if not others else f"{len(others)}, {outline(environment)}",
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
@@ -99,7 +104,9 @@ class Closure(FunctionLike):
         return Closure(self.code, g.environment, self._names).captured
 
     def __repr__(self) -> str:
-        return f"Closure({self.code!r}, {self.environment!r})"
+        from combinators.outline import outline, shapes
+
+        return f"Closure({self.code!r}, {outline(shapes(self.environment))})"
 
 
 _names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
@@ -108,6 +115,33 @@ _names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
 def name_captured(code: Curry, names: tuple[str, ...]) -> None:
     """Remembers how the program in which this code was last met calls what it captures, of that many variables."""
     _names[code] = [names, *(known for known in _names.get(code, ()) if len(known) != len(names))]
+
+
+def key_of_type(type: Type) -> Hashable:
+    """A key that types share if they are equal, weak types and all; closures in it count by their kinds."""
+    leaves, form = jax.tree.flatten(type, is_leaf=is_closure)
+    return form, tuple([kind_of(t) if is_closure(t) else (t, t.weak) if isinstance(t, Tensor) else t for t in leaves])
+
+
+def kind_of(f: Closure) -> Kind:
+    """What abstract closures of equal code and equal environments have in common; found once for each of them."""
+    return bottom_up(f, _of_unknown_kind, _kind, {})
+
+
+def is_closure(x: Any) -> bool:
+    """Whether this is a closure, of values or of types."""
+    return isinstance(x, Closure)
+
+
+def _of_unknown_kind(f: Closure) -> list[Any]:
+    """The functions that f captured whose kinds have to be found first."""
+    return [] if f.kind is not None else [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
+
+
+def _kind(f: Closure, _: list[Kind]) -> Kind:
+    if f.kind is None:
+        f.kind = kind_with((f.code, key_of_type(f.environment)))
+    return f.kind
 
 
 class _Head:

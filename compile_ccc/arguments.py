@@ -11,6 +11,7 @@ import jax
 from combinators.depth import check_values
 from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
+from combinators.outline import outline
 from combinators.records import as_records
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
@@ -36,7 +37,7 @@ def check_arity(f: Callable[..., Any], arity: int, domain: object = "") -> None:
         raise ArityError(
             "a function is called with a wrong number of arguments",
             expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
-            got=f"{arity}: {domain}" if arity else "none",
+            got=f"{arity}: {outline(domain)}" if arity else "none",
             hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
         )
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
-from combinators.depth import check_values, deep
+from combinators.depth import check_values, deep, users_own
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
@@ -243,7 +243,7 @@ def _stage(
         return attempt((*known, *more)) if more else program
 
     known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
-    with complaints():
+    with complaints(), users_own():
         program = traced_with_known(attempt, fixed, known)
     return program, cods[-1], fixed
 

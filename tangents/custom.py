@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.context import Context
+from combinators.depth import users_own
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
@@ -146,7 +147,8 @@ class Rule:
 
     def _stated(self, primals: Any, y: Any, g: Any, wanted: tuple[bool, ...]) -> Any:
         """What the user's pullback gives: one cotangent for each argument."""
-        stated = _asking(self.pullback, wanted)(*map(from_records, (primals, y, g)))
+        with users_own():
+            stated = _asking(self.pullback, wanted)(*map(from_records, (primals, y, g)))
         if isinstance(stated, tuple | list) and len(stated) == self.arity:
             return stated
         raise ArityError(

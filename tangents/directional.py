@@ -10,6 +10,7 @@ from combinators.context import extend
 from combinators.depth import deep
 from combinators.errors import ArityError
 from combinators.infer import infer
+from combinators.outline import outline
 from combinators.terms import Eval
 from combinators.types import no_types, pack
 from combinators.values import Closure
@@ -70,7 +71,7 @@ def _check(name: str, primals: Any, tangents: Any) -> None:
         raise ArityError(
             f"{name} takes a tuple of primals, and as many tangents",
             expected=f"{name}(f, (x, ...), (dx, ...))",
-            got=f"{primals!r} and {tangents!r}",
+            got=f"{outline(primals)} and {outline(tangents)}",
             hint="a single argument needs a comma: (x,)",
         )
     no_types(primals)

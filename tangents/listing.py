@@ -9,12 +9,13 @@ know what it captured.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 
 from combinators.context import extend
+from combinators.depth import bottom_up
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
@@ -101,10 +102,15 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     return placed(found, t, is_leaf)
 
 
-@lru_cache(maxsize=65536)
+_calls_nothing: WeakKeyDictionary[Term, bool] = WeakKeyDictionary()
+
+
 def calls_nothing(f: Term) -> bool:
     """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
-    return not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
+    return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _calls_nothing)
+
+
+_CALLING = (Eval, Fold, Scan, Map, Solve)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)
