@@ -1,7 +1,9 @@
 """Depth: how deep terms and values may nest, and what makes that much possible.
 
 A pass that needs nothing but the parts of a term, or of another acyclic graph, runs `bottom_up`, without recursion.  The
-others recurse in Python alone, which costs no stack of C, and get room for it where users come in, by `deep`.
+others recurse in Python alone, which costs no stack of C, and get room for it where users come in, by `deep`: a
+recursion may not go through `map`, a generator that a function of C consumes, a constructor, a cached function, or a
+method that is called with `*arguments`, since Python ends each of these at some 750 levels, whatever its limit.
 """
 
 from __future__ import annotations

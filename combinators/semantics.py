@@ -101,7 +101,8 @@ class Run:
             case Curry():
                 return self._kept(term, x, Closure(term, x))
             case Eval():
-                return self.apply(*self._function_and_argument(term, x))
+                f, argument = self._function_and_argument(term, x)
+                return self.apply(f, argument)
             case Const(value):
                 return self._constant(term, value)
             case Primitive():
