@@ -58,7 +58,9 @@ class Context:
     __hash__ = None  # type: ignore[assignment]  # entries may be arrays
 
     def __repr__(self) -> str:
-        return f"Context({', '.join(map(repr, self))})"
+        from combinators.outline import outline
+
+        return f"Context({', '.join([outline(entry, repr) for entry in self])})"
 
 
 def extend(ctx: Any, entry: Any) -> Any:

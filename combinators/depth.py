@@ -22,6 +22,7 @@ from combinators.errors import DepthError, line_of_error
 
 TERMS = 10_000  # combinators within combinators
 VALUES = 1_200  # products within products, functions that functions captured: near 1,500, JAX's pytrees end
+PROGRAMS = 100  # programs within programs, where JAX traces the one while it traces the other
 _ROOM = 60_000  # frames of Python's stack, for our passes
 _USERS = 1_000  # of these, beside as many as there are without us, for functions of users: their recursion may not end
 _leaves: set[type] = {bool, int, float, complex, np.ndarray}  # classes without parts: Python's, NumPy's, JAX's
@@ -77,6 +78,17 @@ def one_level(node: Any) -> Any:
     if kind.__module__.startswith("jax"):
         _leaves.add(kind)
     return ()
+
+
+def check_programs(term: Any) -> None:
+    """Raises `DepthError` for a term that holds too many programs within programs."""
+    if term.programs > PROGRAMS:
+        raise DepthError(
+            "programs nest too deeply",
+            expected=f"checkpoints, and choices that depend on arrays, at most {PROGRAMS} within each other",
+            got=str(term.programs),
+            hint="choose by select, or leave the outer checkpoints out",
+        )
 
 
 class _Room:

@@ -10,7 +10,7 @@ import jax
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch
-from combinators.depth import check_values, deep
+from combinators.depth import PROGRAMS, check_programs, check_values, deep
 from combinators.errors import EvalError
 from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
@@ -71,8 +71,11 @@ def evaluate(term: Term, x: Any) -> Any:
         case Primitive():
             return bind_varying(term, x)
         case Call():
-            return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+            if term.rule is not None:
+                return term.rule().value(term, x)
+            return _called(term)(x) if term.programs <= PROGRAMS else evaluate(term.body, x)
         case Checkpoint(f, policy, prevent_cse):
+            check_programs(term)
             return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():
             f, ctx, form = opened(term, x, type_of(x))
@@ -124,6 +127,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
 
     if isinstance(s.tag, int):
         return run(s.tag)
+    check_programs(term)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     return switch(among(s, possible, s.tag), [lambda i=i: widen(run(i), type) for i in possible])

@@ -26,6 +26,8 @@ _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
+    holds_program: bool
+
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         if keywords or len(arguments) != len(_names(cls)):
             term = super().__call__(*arguments, **keywords)
@@ -33,20 +35,24 @@ class Interned(type):
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
         if found is None:
-            depth = _depth(arguments)
+            depth, programs = _depths(arguments)
             found = super().__call__(*arguments)
-            object.__setattr__(found, "depth", depth)
+            object.__setattr__(found, "depth", depth + 1)
+            object.__setattr__(found, "programs", programs + cls.holds_program)
             found = _interned.setdefault(key, found)
         return found
 
 
-def _depth(parts: tuple[Any, ...]) -> int:
-    """The depth of a term with these fields.  Raises `DepthError`."""
-    depth = 0
-    for part in parts:
+def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
+    """How deep the terms among the fields of a term nest, and how many programs within programs they hold.
+
+    Raises `DepthError`.
+    """
+    depth = programs = 0
+    for part in fields:
         for inner in part if type(part) is tuple else (part,):
-            if type(type(inner)) is Interned and inner.depth > depth:
-                depth = inner.depth
+            if type(type(inner)) is Interned:
+                depth, programs = max(depth, inner.depth), max(programs, inner.programs)
     if depth >= TERMS:
         raise DepthError(
             "a term nests too deeply",
@@ -54,7 +60,7 @@ def _depth(parts: tuple[Any, ...]) -> int:
             got=f"{depth + 1}",
             hint="compose(f, g, ...) of many arrows is flat, and so is prod(f, g, ...)",
         )
-    return depth + 1
+    return depth, programs
 
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these

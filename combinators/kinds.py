@@ -13,7 +13,13 @@ from weakref import WeakValueDictionary
 class Kind:
     """What all that has one key has in common."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_hash")
+
+    def __init__(self, key: Hashable):
+        self._hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 _kinds: WeakValueDictionary[Hashable, Kind] = WeakValueDictionary()
@@ -22,4 +28,4 @@ _kinds: WeakValueDictionary[Hashable, Kind] = WeakValueDictionary()
 def kind_with(key: Hashable) -> Kind:
     """The kind of what has this key.  Raises `TypeError` for a key without a hash."""
     found = _kinds.get(key)
-    return _kinds.setdefault(key, Kind()) if found is None else found
+    return _kinds.setdefault(key, Kind(key)) if found is None else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,9 +18,9 @@ _SHOWN, _SHOWN_LEVELS = 5, 4  # of anything larger
 
 
 @deep
-def outline(x: Any) -> str:
-    """The text of a value or a type, of which the rest is left out if it is large."""
-    return str(x) if is_small(x) else _elided(x, _SHOWN_LEVELS)
+def outline(x: Any, whole: Callable[[Any], str] = str) -> str:
+    """The text of a value or a type: of a small one all of it, by `whole`; of others the outside."""
+    return whole(x) if is_small(x) else _elided(x, _SHOWN_LEVELS)
 
 
 def is_small(x: Any) -> bool:

@@ -218,8 +218,9 @@ def _stage(
         tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
         inside.clear()
         inside.update((i, weakref.ref(v)) for i, v in tracers)
-        with closing() if live else nullcontext():
-            result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
+        rebuilt = captured.rebuild(values)
+        with closing() if live else nullcontext(), nullcontext() if own.closed else users_own():
+            result = rebuilt(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
@@ -243,7 +244,7 @@ def _stage(
         return attempt((*known, *more)) if more else program
 
     known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
-    with complaints(), users_own():
+    with complaints():
         program = traced_with_known(attempt, fixed, known)
     return program, cods[-1], fixed
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.depth import PROGRAMS
 from combinators.terms import Call, Term
 from compile_ccc import compat
 from compile_ccc.recorder import aval_of
@@ -42,7 +43,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     leaf = space.is_leaf
     leaves, form = jax.tree.flatten(release(x), is_leaf=leaf)
     held = marks(x, leaf)
-    if any(map(leaf, leaves)) or all(held):
+    if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
     key = (space, form, held, tuple(map(aval_of, leaves)), compat.flags())
     rules = _known.setdefault(term, {})
