@@ -53,7 +53,7 @@ class Context:
         return (self._entries[i] for i in range(self._length))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Context) and list(self) == list(other)
+        return isinstance(other, Context) and jax.tree.flatten(self) == jax.tree.flatten(other)
 
     __hash__ = None  # type: ignore[assignment]  # entries may be arrays
 

@@ -54,7 +54,7 @@ from combinators.terms import (
     only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
-from combinators.values import Closure, key_of_type, kind_of
+from combinators.values import Closure, is_closure, key_of_type, kind_of
 
 
 @deep
@@ -205,11 +205,7 @@ def function_type(f: Closure) -> Function:
 
 def abstract(type: Type) -> Type:
     """Forgets the code of closures: what remains says of functions their `Function(dom, cod)` only."""
-    return jax.tree.map(
-        lambda node: function_type(node) if isinstance(node, Closure) else node,
-        type,
-        is_leaf=lambda node: isinstance(node, Closure),
-    )
+    return jax.tree.map(lambda t: function_type(t) if is_closure(t) else t, type, is_leaf=is_closure)
 
 
 def accepts(expected: Type, got: Type) -> bool:
@@ -238,9 +234,7 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
             known = [(w, g) for w, g in zip(wanted, given, strict=True) if w is not None and g is not None]
             return False not in [accepts(w, g) for w, g in known]
         case Closure(), Closure():
-            return kind_of(got) is kind_of(expected) or (
-                got.code is expected.code and same_type(got.environment, expected.environment)
-            )
+            return kind_of(got) is kind_of(expected) or same_type(got, expected)
         case _:
             return bool(expected == got)
 

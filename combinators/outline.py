@@ -40,9 +40,9 @@ def is_small(x: Any) -> bool:
     return False
 
 
-def shapes(x: Any) -> Any:
-    """The value with what it looks like in a text in place of its arrays: numbers as they are, others by their types."""
-    return jax.tree.map(_shape, x)
+def shapes(x: Any) -> str:
+    """The text of a small value, whose arrays are shown by their types, and numbers as they are."""
+    return str(jax.tree.map(_shape, x))
 
 
 class Text(str):

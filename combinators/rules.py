@@ -15,6 +15,7 @@ import types
 from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
+from weakref import WeakSet
 
 import jax
 import jax.core
@@ -53,18 +54,26 @@ def captured_tracers(f: Any) -> list[Any]:
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
-    walk, programs, seen = _Walk(), [program], {id(program)}
+    walk, programs, seen, holds_functions = _Walk(), [program], {program}, False
     while programs:
         for eqn in programs.pop().eqns:
             for value in eqn.params.values():
                 if isinstance(value, _FUNCTIONS):
+                    holds_functions = True
                     walk.of(value)
                 elif isinstance(value, _PROGRAMS):
                     inner = value if isinstance(value, tuple | list) else (value,)
-                    new = [p for p in inner if isinstance(p, jex.Jaxpr) and id(p) not in seen]
-                    seen.update(map(id, new))
+                    new = [
+                        p for p in inner if isinstance(p, jex.Jaxpr) and p not in seen and p not in _without_functions
+                    ]
+                    seen.update(new)
                     programs += new
+    if not holds_functions:
+        _without_functions.update(seen)
     return walk.tracers
+
+
+_without_functions: WeakSet[Any] = WeakSet()  # programs of JAX that were walked once, so that loops in loops are not
 
 
 class _Walk:

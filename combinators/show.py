@@ -204,7 +204,7 @@ def _value(value: Any) -> str:
     """Python's numbers as they are; those of a dtype with it, which tells them from the weakly typed ones."""
     leaves = jax.tree.leaves(value)
     are_numbers = not any(getattr(leaf, "ndim", 0) or isinstance(leaf, jax.core.Tracer) for leaf in leaves)
-    return outline(shapes(value) if are_numbers else type_of(value))
+    return outline(value, shapes) if are_numbers else outline(type_of(value))
 
 
 def _param(param: Any) -> str:

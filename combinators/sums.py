@@ -44,7 +44,7 @@ class Sum:
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sum) and self.tag == other.tag and self.alternatives == other.alternatives
+        return isinstance(other, Sum) and jax.tree.flatten(self) == jax.tree.flatten(other)
 
     __hash__ = None  # type: ignore[assignment]  # alternatives may be arrays
 

@@ -106,7 +106,7 @@ class Closure(FunctionLike):
     def __repr__(self) -> str:
         from combinators.outline import outline, shapes
 
-        return f"Closure({self.code!r}, {outline(shapes(self.environment))})"
+        return f"Closure({self.code!r}, {outline(self.environment, shapes)})"
 
 
 _names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
@@ -135,7 +135,9 @@ def is_closure(x: Any) -> bool:
 
 def _of_unknown_kind(f: Closure) -> list[Any]:
     """The functions that f captured whose kinds have to be found first."""
-    return [] if f.kind is not None else [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
+    return (
+        [] if f.kind is not None else [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
+    )
 
 
 def _kind(f: Closure, _: list[Kind]) -> Kind:

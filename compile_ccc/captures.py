@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.identity import key_of
+from combinators.kinds import kind_with
 from combinators.rules import global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
@@ -121,7 +122,7 @@ class _Reader:
             keys.append(self.code.function(value, names))
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
-        return (_code(value), tuple(keys)), self.seen[id(value)][1]
+        return kind_with((_code(value), tuple(keys))), self.seen[id(value)][1]
 
     def variable(self, variable: Hashable, value: Any, name: str) -> _Read:
         """Reads a variable; two functions that share it share its entry."""
