@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from combinators.errors import UnsupportedError
 from combinators.depth import deep
+from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
 from combinators.host import with_own_exceptions
 from combinators.operators import opened

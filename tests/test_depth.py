@@ -1,4 +1,4 @@
-"""Depth: a thousand levels of each kind are right, work grows with the length, and beyond the limits nothing is spoilt."""
+"""Depth: a thousand levels of each kind are right, work grows with them, and beyond the limits nothing is spoilt."""
 
 import cProfile
 import pstats
