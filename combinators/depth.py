@@ -1,7 +1,7 @@
 """Depth: how deep terms and values may nest, and what makes that much possible.
 
-A pass that needs nothing but the parts of a term, or of another acyclic graph, runs `bottom_up`, without recursion.  The
-others recurse in Python alone, which costs no stack of C, and get room for it where users come in, by `deep`: a
+A pass that needs nothing but the parts of a term, or of another acyclic graph, runs `bottom_up`, without recursion.
+The others recurse in Python alone, which costs no stack of C, and get room for it where users come in, by `deep`: their
 recursion may not go through `map`, a generator that a function of C consumes, a constructor, a cached function, or a
 method that is called with `*arguments`, since Python ends each of these at some 750 levels, whatever its limit.
 """
@@ -170,7 +170,7 @@ def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                 raise
             raise DepthError(
                 "a program nests deeper than Python's stack",
-                expected=f"terms at most {TERMS} deep, values {VALUES}, and functions that call each other less than that",
+                expected=f"terms at most {TERMS} deep, values {VALUES}, functions that call each other less",
                 line=line_of_error(error),
                 hint="what is traced cannot end a recursion: use lax.while_loop or lax.scan, over arrays",
             ) from error

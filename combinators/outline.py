@@ -1,4 +1,4 @@
-"""The text of values and types, whatever their size: of arrays it shows the types, of what is long or deep the outside."""
+"""The text of values and types, whatever their size: of arrays the types, of what is long or deep the outside."""
 
 from __future__ import annotations
 

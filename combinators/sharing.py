@@ -1,4 +1,4 @@
-"""How large terms are, and which of their parts get names in their text, so that it is no longer than the term is large.
+"""How large terms are, and which of their parts get names in a text that is no longer than the term is large.
 
 A term shares its parts: 60 doublings are 121 combinators, which would be 2^60 if each was written where it is used.
 """
