@@ -55,14 +55,19 @@ def check_values(x: Any) -> None:
     level, depth = [x], 0
     while level := [node for node in level if type(node) not in _leaves]:
         depth += 1
-        if depth > VALUES:
-            raise DepthError(
-                "a value, or a type, nests too deeply",
-                expected=f"products within products, and functions within functions, at most {VALUES} deep",
-                got="more",
-                hint="keep a long sequence as one list, or as an array with one more axis",
-            )
+        check_depth(depth)
         level = [part for node in level for part in one_level(node)]
+
+
+def check_depth(depth: int) -> None:
+    """Raises `DepthError` for a value of so many levels, if these are too many."""
+    if depth > VALUES:
+        raise DepthError(
+            "a value, or a type, nests too deeply",
+            expected=f"products within products, and functions within functions, at most {VALUES} deep",
+            got=f"{depth} or more",
+            hint="keep a long sequence as one list, or as an array with one more axis",
+        )
 
 
 def one_level(node: Any) -> Any:

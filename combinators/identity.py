@@ -49,8 +49,9 @@ def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
     Raises `DepthError`.
     """
     depth = programs = 0
-    for part in fields:
-        for inner in part if type(part) is tuple else (part,):
+    for field in fields:
+        several = type(field) is tuple and field and type(type(field[0])) is Interned
+        for inner in {*field} if several else (field,):
             if type(type(inner)) is Interned:
                 depth, programs = max(depth, inner.depth), max(programs, inner.programs)
     if depth >= TERMS:

@@ -67,7 +67,9 @@ def infer(term: Term, domain: Type) -> Type:
     only_terms("infer", (term,))
     check_values(domain)
     with whole(term):
-        return _infer(term, type_of(domain))
+        codomain = _infer(term, type_of(domain))
+    check_values(codomain)
+    return codomain
 
 
 def _infer(term: Term, x: Type) -> Type:
@@ -211,15 +213,12 @@ def abstract(type: Type) -> Type:
 def accepts(expected: Type, got: Type) -> bool:
     """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
     try:
-        wanted, form = jax.tree.flatten(expected, is_leaf=_is_leaf)
-        given, other = jax.tree.flatten(got, is_leaf=_is_leaf)
+        is_leaf = lambda type: is_function(type) or isinstance(type, Sum)
+        wanted, form = jax.tree.flatten(expected, is_leaf=is_leaf)
+        given, other = jax.tree.flatten(got, is_leaf=is_leaf)
         return form == other and False not in [_leaf_accepts(w, g) for w, g in zip(wanted, given, strict=True)]
     except UntypedFunctionError:
         return False
-
-
-def _is_leaf(type: Type) -> bool:
-    return is_function(type) or isinstance(type, Sum)
 
 
 def _leaf_accepts(expected: Type, got: Type) -> bool:

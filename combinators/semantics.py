@@ -206,13 +206,13 @@ class Run:
                 pass
             case _:
                 rest, s = None, x
-        type = types_of(s)
-        if not isinstance(type, Sum) or len(type.alternatives) != len(branches):
-            infer(term, types_of(x))
-        if isinstance(s, Sum) and isinstance(s.tag, int):
+        if isinstance(s, Sum) and isinstance(s.tag, int) and len(s.alternatives) == len(branches):
             self.laws["coproducts: β"] += 1
             with within(s.tag):
                 return self.read(branches[s.tag], branch_domain(rest, s.alternatives[s.tag]))
+        type = types_of(s)
+        if not isinstance(type, Sum) or len(type.alternatives) != len(branches):
+            infer(term, types_of(x))
         codes: list[Node] = []
         for index, alternative in enumerate(type.alternatives):
             with within(index):

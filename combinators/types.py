@@ -85,10 +85,8 @@ class Function:
         object.__setattr__(self, "_kind", kind)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Function):
-            return NotImplemented
-        if self._kind is None or other._kind is None:
-            return same_type((self.dom, self.cod), (other.dom, other.cod))
+        if not isinstance(other, Function) or self._kind is None or other._kind is None:
+            return isinstance(other, Function) and same_type((self.dom, self.cod), (other.dom, other.cod))
         return self._kind is other._kind
 
     def __hash__(self) -> int:
@@ -110,6 +108,7 @@ def type_of(value: Any) -> Type:
     """
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return leaf_type(value)
+    check_values(value)
     return jax.tree.map(leaf_type, as_records(value), is_leaf=lambda node: isinstance(node, Opaque))
 
 

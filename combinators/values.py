@@ -27,10 +27,10 @@ class Closure(FunctionLike):
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
     `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
-    `known_type` and `kind` are kept by `infer.function_type` and `kind_of`, which find each of them once.
+    `known_type`, `kind` and `depth` are kept by `infer.function_type`, `kind_of` and `depth_of`, which find each once.
     """
 
-    __slots__ = ("__weakref__", "_environment", "_names", "code", "kind", "known_type")
+    __slots__ = ("__weakref__", "_environment", "_names", "code", "depth", "kind", "known_type")
 
     def __init__(self, code: Curry, environment: Any, names: Names = None):
         if not isinstance(code, Curry):
@@ -43,6 +43,7 @@ class Closure(FunctionLike):
         self.code, self._environment, self._names = code, environment, names
         self.known_type: Any = None
         self.kind: Any = None
+        self.depth = 0
 
     @property
     def environment(self) -> Any:
@@ -62,7 +63,7 @@ class Closure(FunctionLike):
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
-        self._environment, self.known_type, self.kind = environment, None, None
+        self._environment, self.known_type, self.kind, self.depth = environment, None, None, 0
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -125,19 +126,26 @@ def key_of_type(type: Type) -> Hashable:
 
 def kind_of(f: Closure) -> Kind:
     """What abstract closures of equal code and equal environments have in common; found once for each of them."""
-    return bottom_up(f, _of_unknown_kind, _kind, {})
+    return bottom_up(f, lambda f: [] if f.kind else _captured_functions(f), _kind, {})
+
+
+def depth_of(f: Closure) -> int:
+    """How many functions are within each other, each captured by the next; found once for each of them."""
+    return bottom_up(f, lambda f: [] if f.depth else _captured_functions(f), _depth, {})
+
+
+def _depth(f: Closure, captured: list[int]) -> int:
+    f.depth = f.depth or 1 + max(captured, default=0)
+    return f.depth
+
+
+def _captured_functions(f: Closure) -> list[Any]:
+    return [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
 
 
 def is_closure(x: Any) -> bool:
     """Whether this is a closure, of values or of types."""
     return isinstance(x, Closure)
-
-
-def _of_unknown_kind(f: Closure) -> list[Any]:
-    """The functions that f captured whose kinds have to be found first."""
-    return (
-        [] if f.kind is not None else [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
-    )
 
 
 def _kind(f: Closure, _: list[Kind]) -> Kind:

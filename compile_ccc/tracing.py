@@ -20,7 +20,7 @@ import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
-from combinators.depth import check_values, deep, users_own
+from combinators.depth import check_depth, check_values, deep, users_own
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
@@ -32,7 +32,7 @@ from combinators.infer import abstract, infer, is_function, note
 from combinators.operators import rebuilt
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
-from combinators.values import Closure
+from combinators.values import Closure, depth_of
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
@@ -61,6 +61,7 @@ class Traced:
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
         f = Closure(self.code, environment, self.lam.names)
+        check_depth(depth_of(f))
         f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
         return f
 
