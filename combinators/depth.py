@@ -8,6 +8,7 @@ method that is called with `*arguments`, since Python ends each of these at some
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Generator, MutableMapping, Sequence
@@ -136,7 +137,7 @@ class _Room:
 
 def _frames() -> int:
     """How many frames are on Python's stack."""
-    frame, count = sys._getframe(), 0
+    frame, count = inspect.currentframe(), 0
     while frame is not None:
         frame, count = frame.f_back, count + 1
     return count

@@ -26,8 +26,6 @@ _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
-    holds_program: bool
-
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
         if keywords or len(arguments) != len(_names(cls)):
             term = super().__call__(*arguments, **keywords)
@@ -38,7 +36,7 @@ class Interned(type):
             depth, programs = _depths(arguments)
             found = super().__call__(*arguments)
             object.__setattr__(found, "depth", depth + 1)
-            object.__setattr__(found, "programs", programs + cls.holds_program)
+            object.__setattr__(found, "programs", programs + found.holds_program)
             found = _interned.setdefault(key, found)
         return found
 
@@ -51,7 +49,8 @@ def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
     depth = programs = 0
     for field in fields:
         several = type(field) is tuple and field and type(type(field[0])) is Interned
-        for inner in {*field} if several else (field,):
+        inside: Any = {*field} if several else (field,)
+        for inner in inside:
             if type(type(inner)) is Interned:
                 depth, programs = max(depth, inner.depth), max(programs, inner.programs)
     if depth >= TERMS:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import jax.extend.core as jex
@@ -109,7 +108,8 @@ class Uses:
         """
         if term not in self._pure:
             steps = steps_of(term)
-            self._pure[term] = False not in [self.is_pure_after(*pair) for pair in pairwise((None, *steps))]
+            pairs = zip((None, *steps), steps, strict=False)
+            self._pure[term] = False not in [self.is_pure_after(before, step) for before, step in pairs]
         return self._pure[term]
 
     def is_pure_after(self, before: Term | None, step: Term) -> bool:
