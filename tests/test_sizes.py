@@ -65,6 +65,7 @@ def test_a_text_is_that_of_its_term(term):
 def test_a_text_is_as_long_as_the_term_is_large():
     assert len(C.show(doubled(60))) < 4_000
     assert len(C.show(doubled(500))) < 40 * 500
+    assert len(C.show(deep(150))) < 100 * 150  # lines are indented by their levels, which must not add up
     assert len(repr(doubled(500))) < 10_000
     assert "where" not in C.show(doubled(3))
 
