@@ -20,6 +20,7 @@ import numpy as np
 
 from combinators.bytecode import loaded, noted
 from combinators.identity import key_of
+from combinators.kinds import kind_with
 from combinators.rules import PLAIN, global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
@@ -137,7 +138,7 @@ class _Reader:
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
-        return (_code(value), tuple(keys)), self.seen[id(value)][1]
+        return kind_with((_code(value), tuple(keys))), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""
