@@ -85,6 +85,7 @@ class _Copy:
 
 _PLAIN = (types.NoneType, bool, int, str, bytes, np.generic, Const)
 _LONG, _DEEP = 1024, 64  # containers of more parts, or inside of more containers, are objects
+_NESTED = 16  # levels of keys within keys; those further inside are kinds
 
 type _Plan = _Keep | _Slot | _Make | _Copy
 type _Read = tuple[Hashable, _Plan]
@@ -117,7 +118,7 @@ class _Reader:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.met.append(value)
-        parts = _parts(value) if depth < _DEEP else None
+        parts = _parts(value) if depth < _DEEP or isinstance(value, types.FunctionType) else None
         if parts is None or len(parts) > _LONG:
             self.kept.append(value)
             return ("object", type(value), id(value)), _Keep(value)
@@ -138,7 +139,8 @@ class _Reader:
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
-        return kind_with((_code(value), tuple(keys))), self.seen[id(value)][1]
+        key = (_code(value), tuple(keys))
+        return key if depth < _NESTED else kind_with(key), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""
