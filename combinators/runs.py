@@ -29,12 +29,12 @@ class Runs:
 
     def __call__(self, static: Hashable, *arguments: Any) -> Any:
         leaves, form = _flatten(arguments, None)
-        return self.program(static, leaves, form)(*leaves)
+        return self.program(static, arguments, leaves, form)(*leaves)
 
-    def program(self, static: Hashable, leaves: Sequence[Any], form: Any) -> Any:
+    def program(self, static: Hashable, arguments: Sequence[Any], leaves: Sequence[Any], form: Any) -> Any:
         """The function of the leaves of the arguments that JAX compiles; it raises `OtherTypes` for others."""
         types = tuple(map(_type, leaves))
-        key = (static, form, types)  # for other settings of JAX, it compiles the same function again
+        key = (static, codes(arguments), form, types)  # for other settings of JAX, it compiles the same function again
         known = self._programs.get(key)
         return self._programs.put(key, jax.jit(self._run(static, form, types))) if known is None else known
 
@@ -48,6 +48,11 @@ class Runs:
 
         run.__name__ = run.__qualname__ = getattr(f, "__name__", "run").strip("_")
         return run
+
+
+def codes(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The codes of those arguments that are functions.  Forms of pytrees that differ in these have one hash."""
+    return tuple([getattr(argument, "code", None) for argument in arguments])
 
 
 def _type(leaf: Any) -> tuple[Any, ...]:

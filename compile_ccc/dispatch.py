@@ -91,7 +91,7 @@ class Dispatch:
         if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):
             return
         whole, given = numbered((closure, x))
-        run = self._operation.program(static, *jax.tree.flatten(whole))
+        run = self._operation.program(static, whole, *jax.tree.flatten(whole))
         environment = list(closure.environment)
         slots = {variable.slot: variable for variable in found.captured.variables}
         places = ((place, i) for place, (met, i) in enumerate(found.traced.sources) if not met)

@@ -18,7 +18,7 @@ import jax.extend.core as jex
 from combinators import staging
 from combinators.memo import Table
 from combinators.primitives import bind, operation_of
-from combinators.runs import Runs
+from combinators.runs import Runs, codes
 from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc import compat
@@ -58,7 +58,7 @@ class Compiled:
         if jax.config.jax_disable_jit:
             return self._f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
-        key = (static, form, tuple(map(aval_of, leaves)), compat.flags())
+        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), compat.flags())
         program = self.programs.get(key)
         if program is None:
             program = record(partial(self._f, static), *arguments, name=self._f.__name__)
