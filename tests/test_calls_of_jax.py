@@ -55,7 +55,7 @@ def test_a_checkpoint_keeps_its_inputs_alone(x64):
 
 def test_the_way_back_computes_again_and_is_kept_apart():
     """The second computation is not merged with the first: JAX's remat equation says so to the compiler."""
-    program = jax.make_jaxpr(grad(lambda x: jnp.sum(jax.checkpoint(sines)(x))))(v).jaxpr
+    program = jax.make_jaxpr(value_and_grad(lambda x: jnp.sum(jax.checkpoint(sines)(x))))(v).jaxpr
     (remat,) = operations(program, "remat2")
     assert remat.params["prevent_cse"] and remat.params["differentiated"]
     assert len(operations(remat.params["jaxpr"], "sin")) == 2
@@ -78,7 +78,7 @@ def test_policies_say_what_is_computed_again(policy):
     save, again = POLICIES[policy]
     f = lambda x: jnp.sum(jax.checkpoint(dots, policy=save)(x))
     forward_and_transposed = 2 + 2
-    for d in (grad, jax.grad):
+    for d in (value_and_grad, jax.value_and_grad):
         assert len(operations(jax.make_jaxpr(d(f))(v).jaxpr, "dot_general")) == forward_and_transposed + again
     np.testing.assert_allclose(grad(f)(v), jax.grad(f)(v), rtol=1e-6)
 
@@ -86,9 +86,8 @@ def test_policies_say_what_is_computed_again(policy):
 def test_names_that_are_saved():
     f = lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "inner"))
     save = jax.checkpoint_policies.save_only_these_names
-    count = lambda *names: len(
-        operations(jax.make_jaxpr(grad(lambda x: jnp.sum(jax.checkpoint(f, policy=save(*names))(x))))(v).jaxpr, "sin")
-    )
+    of = lambda *names: value_and_grad(lambda x: jnp.sum(jax.checkpoint(f, policy=save(*names))(x)))
+    count = lambda *names: len(operations(jax.make_jaxpr(of(*names))(v).jaxpr, "sin"))
     assert (count("inner"), count()) == (2, 3)
 
 
