@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dis
 import types
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import resolve_name
+from typing import Any
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
+_NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
 
 
@@ -26,15 +30,35 @@ def attribute_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16384)
+def imported(code: types.CodeType, package: str | None) -> tuple[str, ...]:
+    """The modules that a function of this package imports when it runs, itself or in functions inside it."""
+    found: list[str] = []
+    steps = list(dis.get_instructions(code))
+    for i, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME":
+            level = next(
+                s.argval for s in reversed(steps[:i]) if s.opname == "LOAD_CONST" and isinstance(s.argval, int)
+            )
+            name = "." * level + step.argval
+            found.append(resolve_name(name, package) if level and package else name)
+    return tuple(dict.fromkeys([*found, *(name for inner in _inner(code) for name in imported(inner, package))]))
+
+
+@lru_cache(maxsize=16384)
 def noted(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it takes notes in: counters that it counts, lists that it appends to.
 
-    It does nothing else with them, so they make no difference to what it gives.
+    It does nothing else with them, so they make no difference to what it gives, if what they hold `is_note`.
     """
     notes, read = set[str](), set[str]()
     for name, note in _uses(code):
         (notes if note else read).add(name)
     return frozenset(notes - read)
+
+
+def is_note(value: Any) -> bool:
+    """Whether notes can be taken in a value without an effect on anything else."""
+    return type(value) in _NOTEBOOKS
 
 
 def _uses(code: types.CodeType) -> Iterator[tuple[str, bool]]:

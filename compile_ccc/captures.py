@@ -23,7 +23,7 @@ from combinators.rules import PLAIN, global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
 from combinators.values import Closure
-from compile_ccc.bytecode import loaded, noted
+from compile_ccc.bytecode import is_note, loaded, noted
 from compile_ccc.ran import Replaced
 from compile_ccc.watch import Variable, Watch
 
@@ -32,8 +32,8 @@ from compile_ccc.watch import Variable, Watch
 class Captured:
     """`key`: a function's code.  `names`, `values`: its environment.  `rebuild(values)`: the function with these.
 
-    `kept` are the objects whose identity is in the key, `watch` the places that were read, but for the `variables`
-    whose values are environment.
+    `kept` are the objects whose identity is in the key, `forms` those of the pytrees in it, `watch` the places that
+    were read, but for the `variables` whose values are environment.
     """
 
     key: Hashable
@@ -41,6 +41,7 @@ class Captured:
     values: list[Any]
     rebuild: Callable[[list[Any]], Any]
     kept: list[Any] = field(default_factory=list)
+    forms: list[Any] = field(default_factory=list)
     watch: Watch = field(default_factory=Watch)
     variables: list[Variable] = field(default_factory=list)
 
@@ -50,7 +51,7 @@ def captures(f: Any) -> Captured:
     reader = _Reader()
     key, plan = reader.read(f, "f")
     rebuild = lambda values: _Rebuild(values).build(plan)
-    return Captured(key, reader.names, reader.values, rebuild, reader.kept, reader.watch, reader.places)
+    return Captured(key, reader.names, reader.values, rebuild, reader.kept, reader.forms, reader.watch, reader.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,7 @@ class _Reader:
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
+        self.forms: list[Any] = []
         self.watch = Watch()
         self.places: list[Variable] = []
         self.met: list[Any] = []  # held, so that no other value takes its place
@@ -126,7 +128,7 @@ class _Reader:
         keys: list[Hashable] = []
         notes = noted(value.__code__) if isinstance(value, types.FunctionType) else ()
         for label, variable, part in parts:
-            note = label in notes and not _is_environment(part)
+            note = label in notes and is_note(part) and not _is_environment(part)
             key, plan = ("note", _Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))
@@ -137,7 +139,10 @@ class _Reader:
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
-        return (_code(value), tuple(keys)), self.seen[id(value)][1]
+        code = _code(value)
+        if isinstance(code, jax.tree_util.PyTreeDef):
+            self.forms.append(code)
+        return (code, tuple(keys)), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""

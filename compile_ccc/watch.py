@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from operator import call, getitem, is_
 from typing import Any
 
+import jax
 import numpy as np
+
+from combinators.values import Closure
 
 LIMIT = 600  # entries at most: some 20 microseconds
 BYTES = 2**17  # of arrays at most, for the same reason
@@ -43,13 +46,19 @@ class Variable:
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
-        if _kind(value) is not self.type:
+        if _kind(value) != self.type:
             raise Changed
         return value
 
 
 def _kind(value: Any) -> Any:
-    return value.dtype if isinstance(value, np.ndarray) else type(value)
+    match value:
+        case np.ndarray():
+            return value.dtype
+        case Closure():
+            return jax.tree.structure(value)
+        case _:
+            return type(value)
 
 
 class Changed(Exception):

@@ -1,0 +1,83 @@
+"""What is known of objects that are not the user's: which packages stay as they are, which objects of C do."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import operator
+import re
+import sys
+import threading
+import types
+from collections import deque, namedtuple
+from typing import Any
+
+import jax
+import numpy as np
+
+from combinators.rules import PLAIN
+
+CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
+DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
+METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, *DESCRIPTORS)
+CONTAINERS = (dict, list, set, tuple, frozenset, deque, functools.partial, BaseException)
+
+JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
+QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}
+STEADY = QUIET | {"builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing"}
+STEADY |= {"logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"}
+CHANGING = frozenset(
+    {"time", "random", "_random", "secrets", "uuid", "posix", "nt"}
+)  # what these give, nobody can know
+NOW = frozenset({"now", "today", "utcnow"})  # of dates
+STATELESS = (  # classes of C whose objects stay what they are, but for what they wrap
+    types.NotImplementedType,
+    types.EllipsisType,
+    types.GenericAlias,
+    types.UnionType,
+    type(functools.lru_cache(lambda: None)),
+    type(namedtuple("_", "a").__dict__["a"]),
+    type(threading.Lock()),
+    type(threading.RLock()),
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+    datetime.date,
+    datetime.datetime,
+    datetime.time,
+    datetime.timedelta,
+    datetime.timezone,
+    decimal.Decimal,
+    object,
+)
+_FROZEN = frozenset(sys.builtin_module_names) | frozenset(sys.stdlib_module_names)
+
+
+def package(module: Any) -> str:
+    """The package of a module with this name."""
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+@functools.lru_cache(maxsize=4096)
+def file_of(module: str) -> str:
+    """The source file of a module; that of a user, if it has none."""
+    return getattr(sys.modules.get(module), "__file__", None) or ("<frozen" if module in _FROZEN else "<string>")
+
+
+def slots_of(kind: type) -> list[str]:
+    """The attributes that a class written in Python keeps in slots."""
+    members = (item for base in kind.__mro__ for item in vars(base).items())
+    return list(dict.fromkeys(name for name, member in members if isinstance(member, types.MemberDescriptorType)))
+
+
+def is_of_python(kind: type, slots: int) -> bool:
+    """Whether the objects of a class have no state but attributes, slots, and what containers hold."""
+    bases = (base for base in CONTAINERS if issubclass(kind, base))
+    return kind.__basicsize__ <= next(bases, object).__basicsize__ + 8 * (slots + 2)
