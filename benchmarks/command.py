@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks import tables
+from benchmarks.calls import CALLS, call_row
 from benchmarks.cold import cold_ratio
 from benchmarks.measure import Row, compare, gradient_error
 from benchmarks.models import MODELS
@@ -35,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     sizes.add_argument("--longest", type=_count, default=LENGTHS[-1], metavar="N", help="operations at most (100,000)")
     sizes.set_defaults(run=_scaling, names=[*PROGRAMS])
-    for command in (models, sizes):
+    dispatch = commands.add_parser("calls", help="what a call costs, against jax.jit")
+    dispatch.add_argument("--rounds", type=_count, default=25, metavar="N", help="pairs of batches of calls (25)")
+    dispatch.set_defaults(run=_calls, names=[*CALLS])
+    for command in (models, sizes, dispatch):
         command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args(arguments)
@@ -66,6 +70,15 @@ def _scaling(names: list[str], options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         Console().print(tables.growth(rows))
+    return 0
+
+
+def _calls(names: list[str], options: argparse.Namespace) -> int:
+    rows = [call_row(name, options.rounds) for name in names]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(tables.calls(rows))
     return 0
 
 

@@ -52,6 +52,14 @@ def growth(rows: list[Row]) -> Table:
     return table
 
 
+def calls(rows: list[Row]) -> Table:
+    """Calls: the ratio of the time of one to a call of its peer."""
+    table = _table("a call / one of the peer", "call", "peer", "ratio")
+    for row in rows:
+        table.add_row(row["name"], row["peer"], _number(row["call_time_ratio"]))
+    return table
+
+
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=title, box=box.SIMPLE, padding=0)
     table.add_column(first, no_wrap=True)

@@ -15,6 +15,7 @@ from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.operators import opened
+from combinators.origins import with_origins
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
 from combinators.runs import Runs
@@ -71,7 +72,7 @@ def evaluate(term: Term, x: Any) -> Any:
         case Primitive():
             return bind_varying(term, x)
         case Call():
-            return _called(term)(x) if term.rule is None else term.rule().value(term, x)
+            return with_origins(_called(term), x) if term.rule is None else term.rule().value(term, x)
         case Checkpoint(f, policy, prevent_cse):
             return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():
@@ -153,20 +154,20 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     require_values(x)
     x = as_records(x)
     infer(term, x)
-    return from_records(with_own_exceptions(evaluate, term, x))
+    return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))
 
 
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f.environment, x))
-    return from_records(with_own_exceptions(applied, None, f, x))
+    return from_records(with_own_exceptions(with_origins, partial(applied, None), f, x))
 
 
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value
-    return from_records(with_own_exceptions(_evaluated, term, as_records(pack(arguments))))
+    return from_records(with_own_exceptions(with_origins, partial(_evaluated, term), as_records(pack(arguments))))
 
 
 def _apply_checked(_: None, f: Closure, x: Any) -> Any:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 
 from combinators.errors import ArgumentError
 from combinators.terms import Curry
-from combinators.types import Tensor, Type
+from combinators.types import Function, Opaque
 from combinators.values import Closure
 
-_made: WeakKeyDictionary[Curry, set[Any]] = WeakKeyDictionary()
 
-
-def made(code: Curry, environment: Type) -> None:
-    """Remembers the environment that a traced program gives its code, by which one function is told from many."""
-    _made.setdefault(code, set()).add(_shapes(environment))
+def stated(code: Curry, environment: Any) -> Curry:
+    """The code, which was traced for such an environment, of values or types, with its shapes."""
+    return Curry(code.body, code.argument, _shapes(environment) or None)
 
 
 def require_one(f: Closure) -> None:
-    """Refuses a family where one function is meant: each leaf has an axis more than the code was made for.
+    """Refuses a family where one function is meant: each leaf has an axis more than the code was traced for.
 
-    Raises `ArgumentError`.  Of code that no traced program made, nothing is known.
+    Raises `ArgumentError`.  Of code that is no function value of a traced program, nothing is known.
     """
-    known, shapes = _made.get(f.code, set()), _shapes(f.environment)
-    if shapes in known or not shapes:
+    known = f.code.captured
+    if not known or (found := _shapes(f.environment)) == known:
         return
-    sizes = {shape[0] if shape else None for shape in shapes}
-    if len(sizes) == 1 and None not in sizes and tuple(shape[1:] for shape in shapes) in known:
+    sizes = {shape[0] if shape else None for shape in found}
+    if len(sizes) == 1 and None not in sizes and tuple(shape[1:] for shape in found) == known:
         raise ArgumentError(
             f"a family of {sizes.pop()} functions is applied as if it were one",
             expected="one function",
@@ -38,5 +35,8 @@ def require_one(f: Closure) -> None:
         )
 
 
-def _shapes(environment: Type) -> tuple[tuple[int, ...], ...]:
-    return tuple(leaf.shape for leaf in jax.tree.leaves(environment) if isinstance(leaf, Tensor))
+def _shapes(environment: Any) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the arrays, but for what the functions in the environment captured."""
+    is_function = lambda v: isinstance(v, Closure | Function | Opaque)
+    leaves = jax.tree.leaves(environment, is_leaf=is_function)
+    return tuple([getattr(leaf, "shape", ()) for leaf in leaves if not is_function(leaf)])

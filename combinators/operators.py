@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from combinators.context import Context
 from combinators.errors import UnsupportedError
+from combinators.origins import numbered, restored
 from combinators.terms import Const, Curry, Operator, Proj, Term, compose, prod
 from combinators.types import LEAF, Function, Tensor, Type, children
 from combinators.values import Closure
@@ -24,6 +25,7 @@ def opened(term: Operator, x: Any, type: Type) -> tuple[Term, Context, Any]:
 
     Raises `UnsupportedError` for a function of which only the type is known.
     """
+    type, given = numbered(type)
     leaves, form = jax.tree.flatten(type)
     if any(isinstance(t, Function) for t in leaves):
         raise UnsupportedError(
@@ -31,6 +33,8 @@ def opened(term: Operator, x: Any, type: Type) -> tuple[Term, Context, Any]:
             got=type, hint="apply the operator from outside, where the function is a closure",
         )  # fmt: skip
     code, result = term.instance.at(tuple(leaves), form)
+    if given:
+        result = jax.tree.structure(restored(result.unflatten(range(result.num_leaves)), given))
     return code.body, Context(tuple(jax.tree.leaves(x))), result
 
 

@@ -79,6 +79,12 @@ def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], settin
     return _known.get(key)
 
 
+def variable_of(tracer: Any) -> Any:
+    """What a tracer of `jax.jit` is in the program that it belongs to; None for tracers of other kinds."""
+    value = getattr(tracer, "val", None)
+    return value if isinstance(value, jex.Var) else None
+
+
 def holds_programs(params: dict[str, Any]) -> bool:
     """Whether an operation with these parameters has programs in them."""
     return any(True for _ in jex.jaxprs_in_params(params))

@@ -19,6 +19,7 @@ from combinators.base import Term, only_terms
 from combinators.base import combinator as _term
 from combinators.edges import check_loop
 from combinators.errors import ArgumentError
+from combinators.origins import anonymous
 from combinators.types import LEAF, Type, children, require_types, require_values
 
 
@@ -69,10 +70,14 @@ class Extend(Term):
 
 @_term
 class Curry(Term):
-    """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known."""
+    """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known.
+
+    `captured` are the shapes of the arrays in Δ, if f was traced for them: it tells one function from many.
+    """
 
     body: Term
     argument: Type = None
+    captured: tuple[tuple[int, ...], ...] | None = None
 
 
 @_term
@@ -87,7 +92,7 @@ class Const(Term):
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", jax.tree.map(_kept, self.value))
+        object.__setattr__(self, "value", jax.tree.map(_kept, anonymous(self.value)))
 
 
 @_term

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators import origins, staging
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
+from combinators.origins import NOWHERE, Lent, Origin
 from combinators.terms import Curry
 from combinators.types import Function, FunctionLike, children, require_values
-
-type Names = tuple[str, ...] | None  # of captured variables, in the order of the environment; None if not known
 
 
 class Closure(FunctionLike):
@@ -22,12 +22,12 @@ class Closure(FunctionLike):
     `jax.tree.map`, and its gradient is a closure too, with cotangents as leaves.  Calling it is one jitted call of its
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
-    `names` are those of the captured variables.  They are for readers: closures of other names have equal code.
+    `origin` knows the names of the captured variables.  They are for readers: closures of other names have equal code.
     """
 
-    __slots__ = ("__weakref__", "_environment", "_names", "code")
+    __slots__ = ("__weakref__", "_environment", "code", "origin")
 
-    def __init__(self, code: Curry, environment: Any, names: Names = None):
+    def __init__(self, code: Curry, environment: Any, origin: Origin = NOWHERE):
         if not isinstance(code, Curry):
             raise ArgumentError(
                 "this is no code of a function",
@@ -35,7 +35,7 @@ class Closure(FunctionLike):
                 got=repr(code),
                 hint="function(f, domain) makes a closure of a Python function",
             )
-        self.code, self._environment, self._names = code, environment, names
+        self.code, self._environment, self.origin = code, environment, origin
 
     @property
     def environment(self) -> Any:
@@ -76,9 +76,9 @@ class Closure(FunctionLike):
     def captured(self) -> dict[Any, Any]:
         """{name: value} of what this function captured; by position where the names of its variables are not known."""
         pairs, _ = children(self.environment)
-        names = [self._names or (), *_names.get(self.code, ()), [key for key, _ in pairs]]
-        fitting = next(known for known in names if len(known) == len(pairs))
-        return dict(zip(fitting, (value for _, value in pairs), strict=True))
+        names = self.origin.names(self.code) or ()
+        keys = names if len(names) == len(pairs) else [key for key, _ in pairs]
+        return dict(zip(keys, (value for _, value in pairs), strict=True))
 
     def gradient(self, g: Any) -> dict[Any, Any]:
         """{name: cotangent}: a cotangent of this function, a closure over cotangents, read as `captured` reads values.
@@ -92,27 +92,19 @@ class Closure(FunctionLike):
                 got=repr(g),
                 hint='take the gradient with functions="environment"; it has the structure of the function itself',
             )
-        return Closure(self.code, g.environment, self._names).captured
+        return Closure(self.code, g.environment, self.origin).captured
 
     def __repr__(self) -> str:
         return f"Closure({self.code!r}, {self.environment!r})"
 
 
-_names: WeakKeyDictionary[Curry, list[tuple[str, ...]]] = WeakKeyDictionary()
-
-
-def name_captured(code: Curry, names: tuple[str, ...]) -> None:
-    """Remembers how the program in which this code was last met calls what it captures, of that many variables."""
-    _names[code] = [names, *(known for known in _names.get(code, ()) if len(known) != len(names))]
-
-
 class _Head:
-    """What a closure is beside its environment.  Names take no part in equality, so they never make a new program."""
+    """What a closure is beside its environment.  Only the code takes part in equality, so no name makes a program."""
 
-    __slots__ = ("code", "names")
+    __slots__ = ("code", "origin")
 
-    def __init__(self, code: Curry, names: Names):
-        self.code, self.names = code, names
+    def __init__(self, code: Curry, origin: Origin):
+        self.code, self.origin = code, origin
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Head) and other.code is self.code
@@ -125,12 +117,30 @@ class _Head:
 
 
 def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
-    return (f.environment,), _Head(f.code, f._names)  # pyright: ignore[reportPrivateUsage]
+    return (f.environment,), _Head(f.code, origins.of_head(f))
+
+
+def _unflatten(head: _Head, parts: Iterable[Any]) -> Closure:
+    (environment,), f = parts, object.__new__(Closure)
+    f.code, f._environment = head.code, environment  # pyright: ignore[reportPrivateUsage]
+    f.origin = origins.of_function(head.origin, lambda: _is_staged(environment))
+    return f
+
+
+def _is_staged(environment: Any) -> bool:
+    """Whether JAX traces a program, and keeps it, for all functions that have such an environment."""
+
+    def of(v: Any) -> bool:
+        if isinstance(v, Closure):
+            return isinstance(v.origin, Lent) or (type(v.origin) is Origin and _is_staged(v.environment))
+        return staging.variable_of(v) is not None
+
+    return any(map(of, jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))))
 
 
 jax.tree_util.register_pytree_with_keys(
     Closure,
     lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), _flatten(f)[1]),
-    lambda head, environment: Closure(head.code, *environment, names=head.names),
+    _unflatten,
     _flatten,
 )

@@ -18,6 +18,7 @@ from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import applied, apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
+from combinators.origins import joint, with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
 from combinators.types import Type, pack, require_values
@@ -29,7 +30,7 @@ from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
 from compile_ccc.programs import collector_off
-from compile_ccc.tracing import Origin, traced
+from compile_ccc.tracing import Found, traced
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ class Arrow(Composable):
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
-        closure, origin = located(f, arguments)
+        closure, found = located(f, arguments)
         result = apply_closure(closure, arguments)
         if f is self:
-            self._calls.note(arguments, None, closure, pack(arguments), origin)
+            self._calls.note(arguments, None, closure, pack(arguments), found, result)
         return result
 
     def trace(self, *arguments: Any) -> Translation:
@@ -127,6 +128,7 @@ def trace(f: Any, *arguments: Any) -> Translation:
     if isinstance(step, Arrow | Closure):
         return Translation(None, term, domain, closure.type.cod, closure)
     result = _traced(step, arguments).traced
+    closure = Closure(result.code, closure.environment, closure.origin)
     return Translation(result.lam, term, domain, result.cod, closure)
 
 
@@ -136,7 +138,7 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 
 
 @collector_off()
-def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Origin | None]:
+def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Found | None]:
     """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function."""
     match f:
         case Closure():
@@ -148,11 +150,11 @@ def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Origin | None]
         case Arrow():
             return _chain(f.steps, arguments), None
         case _:
-            origin = _traced(f, arguments)
-            return origin.traced.closure(origin.captured.values), origin
+            found = _traced(f, arguments)
+            return found.traced.closure(found.captured.values), found
 
 
-def _traced(f: Any, arguments: tuple[Any, ...]) -> Origin:
+def _traced(f: Any, arguments: tuple[Any, ...]) -> Found:
     if not callable(f):
         raise ArgumentError(
             "this is no function",
@@ -162,7 +164,7 @@ def _traced(f: Any, arguments: tuple[Any, ...]) -> Origin:
         )
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
-    return Origin(captured, traced(f, captured, pack(types), len(types)))
+    return Found(captured, traced(f, captured, pack(types), len(types)))
 
 
 def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,7 +185,8 @@ def _chain(steps: tuple[Any, ...], arguments: tuple[Any, ...]) -> Closure:
     for f in closures:
         places = range(start, start := start + len(f.environment))
         terms.append(Extend(compose(prod(Context(*map(Proj, places), Proj(-1))), f.code.body)))
-    return Closure(Curry(compose(*terms, Proj(-1)), closures[0].code.argument), environment)
+    code = Curry(compose(*terms, Proj(-1)), closures[0].code.argument)
+    return Closure(code, environment, joint([f.origin for f in closures]))
 
 
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
@@ -250,7 +253,7 @@ class Lowered:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         no_keywords(self._term, keywords)
         require_values(arguments)
-        return with_own_exceptions(self._compiled, *arguments)
+        return with_own_exceptions(with_origins, self._compiled, *arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

@@ -114,7 +114,7 @@ class _Closing(jax.core.Trace):  # type: ignore[type-arg]
 
 def mapped(tracers: list[Any]) -> bool:
     """Whether there are tracers of a `jax.vmap` among these."""
-    return any(compat.variable_of(t) is None for t in tracers)
+    return any(staging.variable_of(t) is None for t in tracers)
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:
         operands = tuple(v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars)
         if captures(eqn):
             call, captured = _call(eqn)
-            results = call(tuple(env.get(compat.variable_of(c), known.get(id(c), c)) for c in captured), operands)
+            results = call(tuple(env.get(staging.variable_of(c), known.get(id(c), c)) for c in captured), operands)
         else:
             results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(parameters(eqn)))
         env.update(zip(eqn.outvars, results if eqn.primitive.multiple_results else [results], strict=True))

@@ -52,12 +52,6 @@ def zero(type: Any) -> Any:
     return ad.Zero(jax.core.ShapedArray(type.shape, type.dtype).to_tangent_aval())
 
 
-def variable_of(tracer: Any) -> Any:
-    """What a tracer of `jax.jit` is in the program that it belongs to; None for tracers of other kinds."""
-    value = getattr(tracer, "val", None)
-    return value if isinstance(value, jex.Var) else None
-
-
 def rule_program(eqn: Any, zeros: list[bool]) -> tuple[Any, Any, list[bool]]:
     """The rule of a `custom_jvp_call`: its program, the constants of that, and which tangents of results are zero.
 

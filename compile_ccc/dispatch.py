@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.host import with_own_exceptions
+from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
 from combinators.values import Closure
 from compile_ccc import compat
 from compile_ccc.carriers import active_traces
-from compile_ccc.tracing import Origin
+from compile_ccc.tracing import Found
 from compile_ccc.watch import Variable, Watch
 
 MISSED = object()
@@ -35,6 +36,7 @@ class _Entry:
     environment: list[Any]
     variables: list[tuple[int, Variable]]
     functions: bool  # whether there are functions in the environment
+    origins: list[Origin] | None  # of the functions that it is given, if there are functions in the result
     run: Any
 
     def leaves(self) -> list[Any]:
@@ -67,32 +69,44 @@ class Dispatch:
         for entry in entries:
             if entry.form == form and (types is None or types == entry.types):
                 try:
-                    return entry.run(*entry.leaves(), *leaves) if entry.watch.holds() else MISSED
+                    if not entry.watch.holds():
+                        return MISSED
+                    result = entry.run(*entry.leaves(), *leaves)
+                    return result if entry.origins is None else restored(result, entry.origins, joint(entry.origins))
                 except jax.errors.JaxRuntimeError:
                     return with_own_exceptions(entry.run, *entry.leaves(), *leaves)
                 except Exception:  # it comes again where it is told in full
                     return MISSED
         return MISSED
 
-    def note(self, arguments: tuple[Any, ...], static: Any, closure: Closure, x: Any, origin: Origin | None) -> None:
+    def note(
+        self, arguments: tuple[Any, ...], static: Any, closure: Closure, x: Any, found: Found | None, result: Any
+    ) -> None:
         """Remembers the program for arguments like these, from the second call on."""
         self._met += 1
-        if self._met < 2 or origin is None or origin.traced.read.reason or active_traces.get() or compat.is_tracing():
+        if self._met < 2 or found is None or found.traced.read.reason or active_traces.get() or compat.is_tracing():
             return
-        watch = origin.captured.watch + origin.traced.read
+        watch = found.captured.watch + found.traced.read
         leaves, form = jax.tree.flatten(arguments)
-        whole, whole_form = jax.tree.flatten((closure, x))
-        if watch.reason or as_records(arguments) is not arguments or any(isinstance(v, jax.core.Tracer) for v in whole):
+        if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):
             return
-        slots = {variable.slot: variable for variable in origin.captured.variables}
-        places = ((place, i) for place, (met, i) in enumerate(origin.traced.sources) if not met)
-        variables = [(place, slots[i]) for place, i in places if i in slots]
+        whole, given = numbered((closure, x))
+        run = self._operation.program(static, *jax.tree.flatten(whole))
         environment = list(closure.environment)
+        slots = {variable.slot: variable for variable in found.captured.variables}
+        places = ((place, i) for place, (met, i) in enumerate(found.traced.sources) if not met)
+        variables = [(place, slots[i]) for place, i in places if i in slots]
         functions = any(isinstance(value, Closure) for value in environment)
-        run = self._operation.program(static, whole, whole_form)
-        entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, run)
+        origins = given if _has_functions(result) else None
+        if origins is not None and _has_functions(arguments):
+            return  # whose names may be others in each call
+        entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
+
+
+def _has_functions(x: Any) -> bool:
+    return any(isinstance(part, Closure) for part in jax.tree.leaves(x, is_leaf=lambda part: isinstance(part, Closure)))
 
 
 def _type(leaf: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators.origins import NOWHERE, Origin
 from combinators.terms import Call, Term
 from combinators.types import Type, children, type_of
 
@@ -49,6 +50,7 @@ class Lam:
     """λ parameter. body; `free` are the variables that it captures, in the order of their first use.
 
     `names` are those that the user's function has for them, and `rule` is its derivative, if the user says one.
+    `is_value` tells a function value of the program from the bodies of its loops and branches.
     """
 
     parameter: Var
@@ -56,6 +58,7 @@ class Lam:
     free: tuple[Var, ...]
     names: tuple[str, ...] = ()
     rule: Any = None
+    is_value: bool = False
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -87,10 +90,15 @@ class Component:
 
 @dataclass(eq=False, frozen=True)
 class Arrow:
-    """A known term applied to operands; several are its one tuple."""
+    """A known term applied to operands; several are its one tuple.
+
+    `sources` say where the program has it, the calls around it first, and `origin` knows of the programs in the term.
+    """
 
     term: Term
     operands: tuple[Atom, ...]
+    sources: tuple[Any, ...] = ()
+    origin: Origin = NOWHERE
 
 
 @dataclass(eq=False, frozen=True)
@@ -130,10 +138,11 @@ def lam(
     body: Block,
     names: Mapping[Any, str] = MappingProxyType({}),
     rule: Any = None,
+    is_value: bool = False,
 ) -> Lam:
     """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""
     free = free_variables(body, parameter)
-    return Lam(parameter, body, free, tuple(names.get(x, x.name) for x in free), rule)
+    return Lam(parameter, body, free, tuple(names.get(x, x.name) for x in free), rule, is_value)
 
 
 def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:

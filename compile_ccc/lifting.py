@@ -23,5 +23,5 @@ def lifted(f: Closure) -> FunctionValue:
         parts = Context(*whole.parts, x) if is_context and isinstance(whole, Prod) else (whole, x)
         code = Curry(compose(prod(parts), code.body), code.argument)
     operands = [flatten(leaf, argument_type(leaf))[0] for leaf in leaves]
-    facts = {"type": type, "name": "x", "names": ("",) * len(operands), "rule": None}
+    facts = {"type": type, "name": "x", "names": ("",) * len(operands), "rule": None, "origin": f.origin}
     return FunctionValue(lam_p.bind(*operands, body=code, batch=(), **facts), type, own)

@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 import jax.extend.core as jex
 import numpy as np
 
-from combinators import rules
+from combinators import rules, staging
 from combinators.context import Context
 from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
 from combinators.primitives import traced
-from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term, compose, prod
+from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
 from combinators.types import LEAF, Function, Type, children, type_of
 from compile_ccc import compat
 from compile_ccc.batched import Made, mapped, one, over, row
@@ -45,8 +45,9 @@ from compile_ccc.lambda_terms import (
 from compile_ccc.linear import solved
 from compile_ccc.operators import enclosed
 from compile_ccc.reducers import inlined
-from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, line_of, refused
+from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, refused, sources
 from compile_ccc.remat import checkpointed
+from compile_ccc.traces import Program
 from compile_ccc.translate import translate
 
 
@@ -136,7 +137,7 @@ class Builder:
 
     def atom_of(self, tracer: Any) -> Any:
         """The atom that a tracer was in a program that is being read, or None."""
-        variable = compat.variable_of(tracer)
+        variable = staging.variable_of(tracer)
         return next((scope[variable] for scope in reversed(self.scopes) if variable in scope), None)
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
@@ -183,14 +184,16 @@ class Builder:
         """A call of a jitted function, whose program JAX has traced once."""
         if program not in _calls:
             inner = Builder(_names(), False)
-            inner.calls = [*self.calls, eqn]
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
             results = inner.run(program, inner.leaves(x, x.type))
-            code = translate(lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars])))))
-            _calls[program] = Call(compose(prod(Context(Id())), code.body), eqn.params["name"])
+            code = lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars]))))
+            term = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
+            _calls[program] = term, Program(code)
         result = single([type_of(v.aval) for v in eqn.outvars])
-        return self.leaves(self.let(Arrow(_calls[program], tuple(operands)), result), result)
+        term, origin = _calls[program]
+        arrow = Arrow(term, tuple(operands), sources(eqn, self.calls), origin)
+        return self.leaves(self.let(arrow, result), result)
 
     def abstraction(self, eqn: Any, operands: list[Any]) -> Var:
         """λ over the body of a `lam` equation, which captures its operands."""
@@ -198,13 +201,14 @@ class Builder:
         if isinstance(eqn.params["body"], Curry):
             places = map(Proj, range(len(operands))) if len(operands) > 1 else (Id(),) * len(operands)
             made = compose(prod(Context(*places)), eqn.params["body"])
-            return self.let(Arrow(made, tuple(operands)), type)
+            return self.let(Arrow(made, tuple(operands), origin=eqn.params["origin"]), type)
         x = Var(next(self.names), type.dom)
         inner = self.inner()
         results = inner.run(eqn.params["body"], [*operands, *inner.leaves(x, type.dom)])
         taken: dict[str, None] = {}
         names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
-        return self.let(lam(x, inner.close(inner.build(results, type.cod)), names, eqn.params["rule"]), type)
+        block = inner.close(inner.build(results, type.cod))
+        return self.let(lam(x, block, names, eqn.params["rule"], is_value=True), type)
 
     def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
         """f x, under the batch levels that `jax.vmap` pushed."""
@@ -251,28 +255,19 @@ class Builder:
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, parameters(eqn))
-        _sources[term] = [e.source_info for e in (*self.calls, eqn)]
+        arrow = Arrow(term, tuple(operands), sources(eqn, self.calls))
         if not eqn.primitive.multiple_results:
-            return [self.let(Arrow(term, tuple(operands)), types[0])]
-        results = self.let(Arrow(term, tuple(operands)), tuple(types))
-        return self.leaves(results, tuple(types))
+            return [self.let(arrow, types[0])]
+        return self.leaves(self.let(arrow, tuple(types)), tuple(types))
 
 
-_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()  # of jitted functions, by their programs
+_calls: WeakKeyDictionary[Any, tuple[Call, Program]] = WeakKeyDictionary()  # of jitted functions, by their programs
 
 
 def _is_closed(program: Any) -> bool:
     """Whether a program captures no arrays, not in rules either, makes and applies no functions, and has no effect."""
     alone = not program.consts and not program.effects and not holds_functions(program)
     return alone and not rules.held_tracers(program)
-
-
-_sources: WeakKeyDictionary[Term, list[Any]] = WeakKeyDictionary()
-
-
-def source_line(term: Term) -> str:
-    """The user's line at which a primitive of a traced program was last met; the running line for other terms."""
-    return line_of(_sources[term]) if term in _sources else user_line()
 
 
 def _literal(v: Any) -> Any:

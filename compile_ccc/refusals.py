@@ -63,10 +63,15 @@ def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
 
 
 def _line(eqn: Any, calls: list[Any]) -> str:
-    return line_of([e.source_info for e in (*calls, eqn)])
+    return line_of(sources(eqn, calls))
 
 
-def line_of(sources: list[Any]) -> str:
+def sources(eqn: Any, calls: list[Any]) -> tuple[Any, ...]:
+    """Where a program has an equation: JAX's words for the calls around it, and for itself."""
+    return tuple([e.source_info for e in (*calls, eqn)])
+
+
+def line_of(sources: tuple[Any, ...]) -> str:
     """The user's line of an equation: the last of the calls around it, if the user wrote none in the program called."""
     return next(filter(None, (user_line(compat.frames(source)) for source in reversed(sources))), "")
 

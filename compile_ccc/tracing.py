@@ -26,11 +26,12 @@ from combinators.errors import (
     TracedAnewWarning,
     definition_line,
 )
-from combinators.families import made
+from combinators.families import stated
 from combinators.identity import key_of
 from combinators.infer import abstract, infer, is_function, note
 from combinators.memo import Table
 from combinators.operators import rebuilt
+from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
 from combinators.values import Closure
@@ -46,6 +47,7 @@ from compile_ccc.ran import Ran, ran_before, running
 from compile_ccc.reached import fixed_parts, reached
 from compile_ccc.read import read as read_program
 from compile_ccc.redefined import is_lasting, rules_of
+from compile_ccc.traces import Program
 from compile_ccc.translate import translate
 from compile_ccc.watch import NOTHING, Watch
 from compile_ccc.writing import as_number, is_known
@@ -53,25 +55,30 @@ from compile_ccc.writing import as_number, is_known
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from."""
+    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
+
+    `value` is the code of the function value, which goes anywhere: it says for which environment it was traced.
+    """
 
     lam: Lam
     code: Curry
+    value: Curry
     cod: Type
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
     fixed: tuple[int, ...]  # which captured values are code
+    origin: Origin
     ran: Ran  # the functions that ran
     read: Watch  # what it read beside what the function captured
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.code, environment, self.lam.names)
+        return Closure(self.value, environment, self.origin)
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where a closure comes from: what a Python function captured, and its trace."""
+class Found:
+    """What is found out of a Python function: what it captured, and its trace."""
 
     captured: Captured
     traced: Traced
@@ -112,7 +119,7 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)
-    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule}
+    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule, "origin": NOWHERE}
     carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
     return FunctionValue(carrier, type, own)
 
@@ -125,9 +132,8 @@ def deferred(term: Term, x: Any) -> Any:
     body = compose(whole, term)
     type = Function((), abstract(infer(body, Context(*types, ()))))
     operands = [flatten(leaf, t)[0] for leaf, t in zip(leaves, types, strict=True)]
-    names = ("",) * len(operands)
-    carrier = lam_p.bind(*operands, body=Curry(body, ()), batch=(), type=type, name=str(term), names=names, rule=None)
-    return FunctionValue(carrier, type, own)()
+    facts = {"type": type, "name": str(term), "names": ("",) * len(operands), "rule": None, "origin": NOWHERE}
+    return FunctionValue(lam_p.bind(*operands, body=Curry(body, ()), batch=(), **facts), type, own)()
 
 
 def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
@@ -250,11 +256,14 @@ def _trace(
     )
     place = {x: i for i, x in enumerate(outer)}
     sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
+    environment = Context(*(x.type for x in lam.free))
     code = translate(lam)
-    made(code, Context(*(x.type for x in lam.free)))
+    value = stated(code, environment)
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
-        note(code, Context(*(x.type for x in lam.free)), lam.parameter.type, cod)
-    return Traced(lam, code, cod, sources, tuple(constants), fixed, {}, read)
+        for known in dict.fromkeys((code, value)):
+            note(known, environment, lam.parameter.type, cod)
+    origin = NOWHERE if closed else Program(lam)
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read)
 
 
 def _stage(

@@ -23,6 +23,7 @@ import jax
 
 from combinators.context import Context
 from combinators.errors import ArgumentError
+from combinators.families import stated
 from combinators.sums import case
 from combinators.terms import (
     Call,
@@ -38,7 +39,6 @@ from combinators.terms import (
     compose,
     prod,
 )
-from combinators.values import name_captured
 from compile_ccc.lambda_terms import (
     Again,
     App,
@@ -68,9 +68,9 @@ def translate(lam: Lam) -> Curry:
         )
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
-    code = Curry(body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule), lam.parameter.type)
-    name_captured(code, lam.names)
-    return code
+    body = body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule)
+    code = Curry(body, lam.parameter.type)
+    return stated(code, [x.type for x in lam.free]) if lam.is_value else code
 
 
 def _block(scope: Scope, block: Block) -> Term:

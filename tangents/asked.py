@@ -15,9 +15,9 @@ from combinators.values import Closure
 from compile_ccc.arguments import argument_type, is_function_value
 from compile_ccc.arrow import closure_of, located, positional
 from compile_ccc.dispatch import MISSED, Dispatch
-from compile_ccc.tracing import Origin
+from compile_ccc.tracing import Found
 
-type Located = tuple[Any, Closure, Any, Origin | None]  # what is static, f as a closure, its argument, its trace
+type Located = tuple[Any, Closure, Any, Found | None]  # what is static, f as a closure, its argument, its trace
 
 
 def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Located]) -> Callable[..., Any]:
@@ -25,12 +25,12 @@ def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Loca
     calls = Dispatch(operation.runs)
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
-        found = MISSED if keywords else calls.again(arguments)
-        if found is MISSED:
-            static, closure, x, origin = on(*positional(f, arguments, keywords))
-            found = operation(static, closure, x)
-            calls.note(arguments, static, closure, x, None if keywords else origin)
-        return found
+        result = MISSED if keywords else calls.again(arguments)
+        if result is MISSED:
+            static, closure, x, found = on(*positional(f, arguments, keywords))
+            result = operation(static, closure, x)
+            calls.note(arguments, static, closure, x, None if keywords else found, result)
+        return result
 
     return of_arguments
 
@@ -82,14 +82,14 @@ def asked_arguments(
 
 def closed_over_known(
     f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
-) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Origin | None]:
+) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | None]:
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If f needs the value of an argument that is not asked for, the closure is one of the others, which captured these.
     """
     try:
-        closure, origin = located(f, arguments)
-        return closure, arguments, asked, origin
+        closure, found = located(f, arguments)
+        return closure, arguments, asked, found
     except NeedsValueError:
         others = {i: x for i, x in enumerate(arguments) if i not in asked}
         if not others:

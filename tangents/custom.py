@@ -22,6 +22,7 @@ from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
+from combinators.origins import numbered, restored
 from combinators.records import as_records, from_records
 from combinators.terms import Call
 from combinators.types import Function, Tensor, is_discrete, pack, require_values, same_type, type_of
@@ -107,8 +108,9 @@ class Rule:
 
     def value(self, call: Call, x: Context) -> Any:
         """The value of the call, which JAX differentiates by this rule too."""
+        x, given = numbered(x, named=False)
         leaves, form = jax.tree.flatten(x)
-        return _of_jax(call, form)(*leaves)
+        return restored(_of_jax(call, form)(*leaves), given)
 
     def plain(self, call: Call, x: Context) -> Any:
         """The value of the call, as an operation on arrays that is not yet one for JAX."""

@@ -16,12 +16,12 @@ import numpy as np
 from jax import lax
 
 from combinators.errors import NotDifferentiableError
+from combinators.origins import source_line
 from combinators.primitives import bind
 from combinators.terms import Primitive
 from combinators.types import shape_struct, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.read import source_line
 from compile_ccc.recorder import written
 from compile_ccc.recording import operation
 from tangents.rows_page import REFUSED

@@ -75,9 +75,9 @@ def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bo
 
     def on(g: Any, arguments: tuple[Any, ...]) -> Located:
         asked = asked_arguments(argnums, arguments, allow_int)
-        closure, arguments, asked, origin = closed_over_known(g, arguments, asked)
+        closure, arguments, asked, found = closed_over_known(g, arguments, asked)
         spec = _Spec(len(arguments), asked, is_one(argnums), has_aux, functions, alone)
-        return spec, closure, pack(arguments), origin
+        return spec, closure, pack(arguments), found
 
     return named(dispatched(f, _value_and_gradients, on), f)
 
@@ -96,6 +96,8 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
+    if not unknown and functions == "environment":
+        pullback = pullback.onto(primals)  # whose functions have names
     pullback = pullback.lifted() if in_lambda() else pullback
     return (y, pullback, aux) if has_aux else (y, pullback)
 

@@ -14,6 +14,7 @@ import jax
 
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
+from combinators.origins import numbered, restored
 from combinators.sums import among, branch_domain, chosen
 from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term
 from combinators.types import type_of
@@ -42,13 +43,14 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
     """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
     if term.rule is not None:
         return pushed(term, x)
+    x, given = numbered(x)
     leaves, form = jax.tree.flatten(pair(x))
     key = (form, tuple(map(aval_of, leaves)), compat.flags())
     programs = _known.setdefault(term, {})
     if key not in programs:
         name = f"{term.name}_jvp" if tangents(x) else term.name
         programs[key] = record(lambda *given: pair(forward(term.body, dual(*given))), *pair(x), name=name)
-    return dual(*programs[key](*leaves))
+    return restored(dual(*programs[key](*leaves)), given)
 
 
 def checkpoint(forward: Forward, term: Checkpoint, x: Any) -> Any:

@@ -18,12 +18,12 @@ import jax.extend.core as jex
 import numpy as np
 
 from combinators.errors import NotDifferentiableError
+from combinators.origins import source_line
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
 from combinators.types import is_discrete, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.read import source_line
 from compile_ccc.recorder import aval_of, written
 from compile_ccc.recording import operation, record, run
 from tangents.duals import Dual, dual

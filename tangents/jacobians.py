@@ -67,10 +67,10 @@ def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
 def _derivative(f: Any, operation: Any, argnums: Any, mode: str | None = None) -> Callable[..., Any]:
     def on(g: Any, arguments: tuple[Any, ...]) -> Located:
         asked = asked_arguments(argnums, arguments)
-        closure, arguments, asked, origin = closed_over_known(g, arguments, asked)
+        closure, arguments, asked, found = closed_over_known(g, arguments, asked)
         check_environments([arguments[i] for i in asked], ENVIRONMENT)
         spec = _Spec(len(arguments), asked, not is_one(argnums), mode)
-        return spec, closure, pack(arguments), origin
+        return spec, closure, pack(arguments), found
 
     return named(dispatched(f, operation, on), f)
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.origins import numbered, restored
 from combinators.terms import Call, Term
 from compile_ccc import compat
 from compile_ccc.recorder import aval_of
@@ -40,7 +41,8 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     if term.rule is not None:
         return ruled(rep, space, term, x)
     leaf = space.is_leaf
-    leaves, form = jax.tree.flatten(release(x), is_leaf=leaf)
+    known, given = numbered(release(x))
+    leaves, form = jax.tree.flatten(known, is_leaf=leaf)
     held = marks(x, leaf)
     if any(map(leaf, leaves)) or all(held):
         return rep(term.body, x)
@@ -52,7 +54,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     if rule is None:
         return rep(term.body, x)
     y, kept = rule.forward(leaves)
-    y = remark(y, rule.held, leaf)
+    y = remark(restored(y, given), rule.held, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
         return placed(rule.residuals.all(kept, leaves, filled(g, y, leaf)), x, leaf)

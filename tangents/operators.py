@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
 from combinators.host import with_own_exceptions
 from combinators.operators import opened
+from combinators.origins import with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Operator
 from combinators.types import type_of
@@ -44,7 +45,7 @@ def differential(f: Callable[..., Any]) -> Any:
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
             with complaints(), active(closed=True) if in_lambda() else nullcontext():
-                return from_records(with_own_exceptions(direct, static, *arguments))
+                return from_records(with_own_exceptions(with_origins, partial(direct, static), *arguments))
         except jax.errors.UnexpectedTracerError as error:
             raise UnsupportedError(
                 "a rule of a derivative captured a value of a program that was being traced",
@@ -53,7 +54,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
             ) from error
 
-    call.runs = direct.runs  # type: ignore[attr-defined]
+    call.runs, call.programs = direct.runs, direct.programs  # type: ignore[attr-defined]
     return call
 
 

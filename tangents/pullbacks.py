@@ -9,6 +9,7 @@ import jax
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, UnsupportedError
+from combinators.origins import anonymous, is_of_jax, of_form
 from combinators.records import from_records
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
@@ -65,7 +66,7 @@ class Pullback:
         y, is_leaf = self._shape.primal, self._shape.space.is_leaf
         leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
         found = self.linear(tuple(leaves.values()))
-        return found if self._shape.form is None else from_records(self._shape.form.unflatten(found))
+        return found if self._shape.form is None else from_records(of_form(self._shape.form, found))
 
     def lifted(self) -> Pullback:
         """This pullback as a value of the program that is being traced, where one of several may be chosen."""
@@ -93,7 +94,11 @@ class Pullback:
 
     @classmethod
     def tree_unflatten(cls, shape: Shape, children: tuple[Closure | FunctionValue]) -> Pullback:
-        return cls(*children, shape)
+        (linear,) = children
+        form = shape.form
+        if isinstance(linear, Closure) and is_of_jax(linear) and form is not None:
+            shape = replace(shape, form=jax.tree.structure(anonymous(form.unflatten(range(form.num_leaves)))))
+        return cls(linear, shape)
 
 
 def pullback_of(linear: Closure, primal: Any, form: Any, space: Space) -> Pullback:
