@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, MappingView
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -248,6 +248,8 @@ def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
             pairs = [("function", value.func), *enumerate(value.args), *value.keywords.items()]
         case dict() if type(value) is dict:
             pairs = list(value.items())
+        case Iterator() | MappingView():  # which JAX takes for leaves, with a warning
+            return None
         case _:
             pairs, form = children(value)
             if form == LEAF:

@@ -219,8 +219,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    drop = _kept.drop  # at the end of the process, modules are empty before their objects die
     try:
-        references = tuple(weakref.ref(value, lambda _: _kept.drop(key)) for value in objects)
+        references = tuple(weakref.ref(value, lambda _: drop(key)) for value in objects)
     except TypeError:
         return
     _kept.drop(key)

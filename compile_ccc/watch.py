@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import call, getitem, is_
@@ -112,11 +112,14 @@ class Watch:
         """Watches what a container holds, and what a function has for defaults."""
         match value:
             case dict():
+                if isinstance(value, OrderedDict):
+                    self.whole(value.keys())  # in an order of its own
                 self.whole(dict.keys(value))
                 self.whole(dict.values(value))
             case list() | deque():
                 self.whole(value)
             case types.FunctionType():
+                self.attributes.append((value, "__code__", value.__code__))
                 if value.__defaults__:
                     self.attributes.append((value, "__defaults__", value.__defaults__))
                 if value.__kwdefaults__:

@@ -6,7 +6,6 @@ place as people change it between two steps of a training loop.
 
 import contextvars
 import functools
-import os
 import sys
 import threading
 import types
@@ -88,15 +87,6 @@ def globals_by_name(thing):
 
 
 @place
-def a_name_that_hides_a_builtin(thing):
-    m = module("def read(): return max(1.0, 1.0) if callable(max) else max")
-    m.max = thing if not callable(thing) else (lambda *_: thing)
-    return (m.read if not callable(thing) else lambda: m.max()), lambda new: setattr(
-        m, "max", new if not callable(new) else (lambda *_: new)
-    )
-
-
-@place
 def a_cell(thing):
     def put(new):
         nonlocal thing
@@ -173,6 +163,9 @@ class Holder:
 
     def __call__(self) -> Any:
         return self.kept
+
+    def first(self) -> Any:
+        return self.kept[0]()
 
 
 @place
@@ -393,11 +386,12 @@ def a_dict_that_grows(thing):
 
 @place
 def the_order_of_a_dict(thing):
-    kept = OrderedDict(first=thing, last=None)
+    kept = OrderedDict(first=thing, last=thing)
 
     def put(new):
-        kept[len(kept)] = new
-        kept.move_to_end(len(kept) - 1, last=False)
+        other = next(reversed(kept))
+        dict.__setitem__(kept, other, new)
+        kept.move_to_end(other, last=False)
 
     return lambda: next(iter(kept.values())), put
 
@@ -489,7 +483,7 @@ def a_function_with_a_cache(thing):
 def a_weak_reference(thing):
     holder = Holder(thing)
     ref, kept = weakref.ref(holder), [holder]
-    return lambda: ref().kept, lambda new: (setattr(holder, "kept", new), kept)[0]
+    return lambda: ref().kept, setter(kept[0], "kept")
 
 
 @place
