@@ -19,7 +19,8 @@ class Composable:
 class Term(metaclass=Interned):
     """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "facts")
+    facts: dict[Any, Any]  # what tables remember of it
 
     def __rshift__(self, other: Any) -> Term:
         from combinators.terms import compose

@@ -50,7 +50,7 @@ class Context:
         return self._entries[index % self._length]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._entries[i] for i in range(self._length))
+        return iter(self._entries[: self._length])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and list(self) == list(other)

@@ -16,11 +16,12 @@ import os
 import traceback
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import jax
+
+from combinators.memo import remembered
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__)))
@@ -182,7 +183,7 @@ def whole(term: object) -> Generator[None]:
         raise
 
 
-@lru_cache(maxsize=16384)
+@remembered(entries=4096)
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
     return not file_name.startswith((*_NOT_USERS, "<frozen"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, assert_never
 
 import jax
@@ -14,6 +14,7 @@ from combinators.errors import EvalError
 from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
+from combinators.memo import Facts
 from combinators.operators import opened
 from combinators.origins import with_origins
 from combinators.primitives import bind_varying
@@ -106,7 +107,9 @@ def evaluate(term: Term, x: Any) -> Any:
             assert_never(term)  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=65536)
+_jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
+
+
 def _called(term: Call) -> Any:
     """A call as a jitted function of its name."""
 
@@ -114,7 +117,7 @@ def _called(term: Call) -> Any:
         return evaluate(term.body, x)
 
     call.__name__ = call.__qualname__ = term.name
-    return jax.jit(call)
+    return _jitted.get(term) or _jitted.put(term, jax.jit(call))
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:

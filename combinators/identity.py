@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import MISSING, fields, is_dataclass
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import jax
 import jax.core
@@ -18,28 +19,39 @@ import numpy as np
 
 from combinators import rules
 from combinators.errors import ArgumentError
+from combinators.memo import ByObject, Table, remembered
 
-_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # no cache: it says what one term is
+_lock = threading.RLock()  # two threads that make one term get one object
 
 
 class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        if keywords or len(arguments) != len(_names(cls)):
+        names, defaults = _fields(cls)
+        missing = len(names) - len(arguments)
+        if keywords or missing > len(defaults):
             term = super().__call__(*arguments, **keywords)
-            return cls(*(getattr(term, name) for name in _names(cls)))
+            return cls(*(getattr(term, name) for name in names))
+        if missing:
+            arguments += defaults[-missing:]
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
-        return _interned.setdefault(key, super().__call__(*arguments)) if found is None else found
+        if found is None:
+            term = super().__call__(*arguments)
+            with _lock:
+                found = _interned.setdefault(key, term)
+        return found
 
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
 _PLAIN = frozenset({bool, int, bytes})
 
 
-@cache
-def _names(term: Any) -> tuple[str, ...]:
+@remembered(entries=256)
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names of the fields of a kind of term, and the defaults of the last ones, if nothing else is made of them."""
     if not is_dataclass(term):
         raise ArgumentError(
             f"there is no {term.__name__} that is nothing else",
@@ -47,7 +59,9 @@ def _names(term: Any) -> tuple[str, ...]:
             got=term.__name__,
             hint="C.id, C.proj(0) and C.primitive('sin') are terms; the class is for isinstance",
         )
-    return tuple(field.name for field in fields(term))
+    names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
+    first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
+    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
 
 
 def key_of(value: Any) -> Hashable:
@@ -92,7 +106,25 @@ def _array_key(array: Any) -> Hashable:
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
-    return ("array", array.shape, str(array.dtype), weak, np.asarray(array).tobytes())
+    return ("array", array.shape, str(array.dtype), weak, _content(array))
+
+
+_SHORT = 256  # bytes that a key holds as they are
+_digests: Table[int, tuple[ref[Any], bytes]] = Table("digests of arrays", entries=1024)  # by id; arrays of JAX stay
+
+
+def _content(array: Any) -> bytes:
+    """What tells the content of an array from all others: a digest of it, if it is long."""
+    if array.nbytes <= _SHORT:
+        return np.asarray(array).tobytes()
+    of, known = _digests.get(id(array)) or (None, b"")
+    if of is not None and of() is array:
+        return known
+    found = sha256(np.asarray(array).tobytes()).digest()
+    if isinstance(array, jax.Array):
+        _digests.drop(id(array))
+        _digests.put(id(array), (ref(array), found))
+    return found
 
 
 class _Program:
@@ -102,16 +134,17 @@ class _Program:
 
 
 _programs: WeakValueDictionary[Hashable, _Program] = WeakValueDictionary()
-_known: WeakKeyDictionary[Any, _Program] = WeakKeyDictionary()
+_known: ByObject[Any, _Program] = ByObject("identities of programs")
 
 
 def _program(program: Any) -> _Program:
     """One object for all programs with these equations; JAX has many a program in many others."""
-    if program not in _known:
+    found = _known.get(program)
+    if found is None:
         key = _program_key(program)
-        found = _programs.get(key)
-        _known[program] = _programs.setdefault(key, _Program()) if found is None else found
-    return _known[program]
+        with _lock:
+            found = _known.put(program, _programs.setdefault(key, _Program()))
+    return found
 
 
 def _program_key(program: Any) -> Hashable:

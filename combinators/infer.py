@@ -7,7 +7,6 @@ Types are computed, not unified.  `curry` gives an abstract closure, its code wi
 from __future__ import annotations
 
 from typing import Any, assert_never
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ from combinators.errors import (
 )
 from combinators.families import require_one
 from combinators.joining import join
+from combinators.memo import Facts
 from combinators.operators import opened, stubbed
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
@@ -240,12 +240,11 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
 def _apply(f: Type, x: Type) -> Type:
     match f:
         case Closure() if f.code.argument is None or accepts(f.code.argument, x):
-            results, key = _known(f.code, f.environment, x)
-            if key not in results:
+            if (found := _results.get(f.code, key := _key(f.environment, x))) is None:
                 require_one(f)
                 with whole(f.code), within(0):
-                    results[key] = _infer(f.code.body, extend(f.environment, x))
-            return results[key]
+                    found = _results.put(f.code, (_infer(f.code.body, extend(f.environment, x)),), key)
+            return found[0]
         case Closure():
             expected = f.code.argument
         case Function(dom, cod):
@@ -267,20 +266,19 @@ def _apply(f: Type, x: Type) -> Type:
     )
 
 
-_results: WeakKeyDictionary[Curry, dict[Any, Type]] = WeakKeyDictionary()
+_results: Facts[tuple[Type]] = Facts("results of functions", entries=256)
 
 
 def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
     """Remembers the result type of code which is known from elsewhere: a traced program says its own."""
-    results, key = _known(code, environment, x)
-    results[key] = result
+    _results.put(code, (result,), _key(environment, x))
 
 
-def _known(code: Curry, environment: Type, x: Type) -> tuple[dict[Any, Type], Any]:
-    """Result types of code by types, found once each, or functions of functions would unfold; and the key of these."""
+def _key(environment: Type, x: Type) -> Any:
+    """By what the result type of code is found once, or functions of functions would unfold."""
     leaves, form = jax.tree.flatten((environment, x))
     weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-    return _results.setdefault(code, {}), (form, tuple(leaves), weak, bool(jax.config.jax_enable_x64))
+    return form, tuple(leaves), weak, bool(jax.config.jax_enable_x64)
 
 
 _ROLES = {2: "(function, argument)", 3: "(function, state, elements)", 5: "(A, its transpose, a solver of each, b)"}

@@ -1,6 +1,8 @@
 """What is remembered from one call to the next: tables, which are bounded, registered, and can be emptied at any time.
 
-A table only saves time: without it, everything is worked out anew, and the answer is the same.
+A table only saves time: without it, everything is worked out anew, and the answer is the same.  There are four kinds:
+`remembered` for the results of a function, `Table` for what has a key, `Facts` for what is known of a term, and
+`ByObject` for what is known of an object of JAX's or of Python's.  The last two keep nothing alive.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any, Protocol
 
-_tables: list[_Registered] = []
+_tables: list[_Registered] = []  # one for each place in our modules that makes one
+_lock = threading.RLock()  # of all tables; a finalizer may come in at any time, in the same thread
 
 
 class _Registered(Protocol):
@@ -25,25 +28,26 @@ class _Registered(Protocol):
 
 
 class Table[K: Hashable, V]:
-    """At most so many entries, of which the one that was used longest ago goes first.  Safe under threads."""
+    """At most so many entries, of which the one that was used longest ago goes first."""
 
     def __init__(self, name: str, entries: int):
         self.name, self._most = name, entries
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.RLock()  # a finalizer may come in at any time, in the same thread
         _tables.append(self)
 
     def get(self, key: K) -> V | None:
         """The entry of a key, which is used thereby; None if there is none."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
+        found = self._entries.get(key)
+        if found is not None:
+            try:
                 self._entries.move_to_end(key)
-            return found
+            except KeyError:
+                return found  # another thread has just taken it out
+        return found
 
     def put(self, key: K, value: V) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""
-        with self._lock:
+        with _lock:
             found = self._entries.setdefault(key, value)
             if len(self._entries) > self._most:
                 self._entries.popitem(last=False)
@@ -51,25 +55,82 @@ class Table[K: Hashable, V]:
 
     def drop(self, key: K) -> None:
         """Takes out an entry, if there is one."""
-        with self._lock:
+        with _lock:
             self._entries.pop(key, None)
+
+    def take(self) -> list[tuple[K, V]]:
+        """Takes out all entries, and gives them."""
+        with _lock:
+            found = list(self._entries.items())
+            self._entries.clear()
+            return found
 
     def clear(self) -> None:
         """Takes out all entries."""
-        with self._lock:
-            self._entries.clear()
+        self.take()  # what they alone kept alive ends after the lock is given back
 
     def __len__(self) -> int:
         return len(self._entries)
 
 
+class Facts[V]:
+    """What is known of terms, by keys, at most so many of one term: the term itself has it, so it goes with the term.
+
+    It may hold the term, as the value of a weak dictionary could not: that would keep the term alive for ever.
+    """
+
+    def __init__(self, name: str, entries: int):
+        self.name, self._most = name, entries
+        self._terms: weakref.WeakSet[Any] = weakref.WeakSet()
+        _tables.append(self)
+
+    def get(self, term: Any, key: Hashable = ()) -> V | None:
+        """What is known of a term by this key; None if nothing is."""
+        own = self._of(term)
+        found = own.get(key)
+        if found is not None:
+            with _lock:
+                if key in own:
+                    own.move_to_end(key)
+        return found
+
+    def put(self, term: Any, value: V, key: Hashable = ()) -> V:
+        """Makes an entry, unless there is one; gives the one that there is then."""
+        with _lock:
+            own = self._of(term)
+            if not own:
+                self._terms.add(term)
+                term.facts[self] = own
+            found = own.setdefault(key, value)
+            if len(own) > self._most:
+                own.popitem(last=False)
+            return found
+
+    def _of(self, term: Any) -> OrderedDict[Any, V]:
+        try:
+            return term.facts.get(self) or OrderedDict()
+        except AttributeError:  # nothing is known of it
+            object.__setattr__(term, "facts", {})
+            return OrderedDict()
+
+    def clear(self) -> None:
+        """Takes out all entries."""
+        with _lock:
+            found = [term.facts.pop(self, None) for term in self._terms]
+            self._terms.clear()
+        del found
+
+    def __len__(self) -> int:
+        with _lock:
+            return sum(len(self._of(term)) for term in self._terms)
+
+
 class ByObject[K, V]:
-    """One entry for each object, by identity of what is equal to itself alone; it goes when the object does."""
+    """One entry for each object, until the object goes.  No value may hold its object, or it would never go."""
 
     def __init__(self, name: str):
         self.name = name
         self._entries: weakref.WeakKeyDictionary[K, V] = weakref.WeakKeyDictionary()
-        self._lock = threading.RLock()
         _tables.append(self)
 
     def get(self, key: K) -> V | None:
@@ -78,12 +139,12 @@ class ByObject[K, V]:
 
     def put(self, key: K, value: V) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""
-        with self._lock:
+        with _lock:
             return self._entries.setdefault(key, value)
 
     def clear(self) -> None:
         """Takes out all entries."""
-        with self._lock:
+        with _lock:
             self._entries.clear()
 
     def __len__(self) -> int:
@@ -115,11 +176,11 @@ class _Results:
 
 
 def clear_caches() -> None:
-    """Empties all tables, at any time: it changes no answer, and the next calls take longer."""
+    """Empties all tables, at any time, in any thread: it changes no answer, and the next calls take longer."""
     for table in _tables:
         table.clear()
 
 
-def caches() -> Iterator[tuple[str, int]]:
+def caches() -> dict[str, int]:
     """The tables by name, each with the number of its entries."""
-    return ((table.name, len(table)) for table in _tables)
+    return {table.name: len(table) for table in sorted(_tables, key=lambda table: table.name)}

@@ -9,8 +9,7 @@ keeps, as a `jax.jit` of the user's does, has no origins from those functions th
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -109,6 +108,7 @@ def joint(origins: Sequence[Origin]) -> Origin:
 
 type Relabelling = Callable[[Any], Origin]
 _relabelling: ContextVar[Relabelling | None] = ContextVar("relabelling", default=None)
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 _running: ContextVar[tuple[Origin, ...]] = ContextVar("running", default=())  # innermost first
 
 
@@ -139,29 +139,26 @@ def relabelled(x: Any, origin: Relabelling) -> Any:
         met = True
         return origin(f)
 
-    with _by(noted):
-        leaves, form = jax.tree.flatten(x)
+    token = _relabelling.set(noted)
+    try:
+        leaves, form = _flatten(x, None)
         return form.unflatten(leaves) if met else x
+    finally:
+        _relabelling.reset(token)
 
 
 def of_form(form: Any, leaves: Any) -> Any:
     """The value of a form with these leaves.  Its functions have the origins that are in the form, in any trace."""
-    with _by(lambda f: f.origin):
+    token = _relabelling.set(lambda f: f.origin)
+    try:
         return form.unflatten(leaves)
+    finally:
+        _relabelling.reset(token)
 
 
 def anonymous(x: Any) -> Any:
     """The value without the origins of the functions in it."""
     return relabelled(x, lambda _: NOWHERE)
-
-
-@contextmanager
-def _by(relabelling: Relabelling) -> Generator[None]:
-    token = _relabelling.set(relabelling)
-    try:
-        yield
-    finally:
-        _relabelling.reset(token)
 
 
 def numbered(x: Any, named: bool = True) -> tuple[Any, list[Origin]]:

@@ -7,7 +7,6 @@ JAX's definition; parameters that JAX's own functions would fill in are filled i
 from __future__ import annotations
 
 import difflib
-from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -25,6 +24,7 @@ from combinators.errors import (
     UnknownPrimitiveError,
     UnsupportedError,
 )
+from combinators.memo import remembered
 from combinators.parameters import DEFAULTS, check_parameters
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, type_of
@@ -32,7 +32,7 @@ from combinators.types import Tensor, Type, type_of
 _LISTED = {p.name: p for p in vars(jex.primitives).values() if isinstance(p, jex.Primitive)}
 
 
-@cache
+@remembered(entries=1)
 def _jaxs_own() -> dict[str, jex.Primitive]:
     """JAX's primitives by name: those that it lists, and those of our table that it does not."""
     unlisted = jax.make_jaxpr(lambda x: (*lax.split(x, (1, 1)), jax.random.key_data(jax.random.wrap_key_data(x))))
@@ -115,7 +115,7 @@ def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
     return _noted(Primitive(operation.name, tuple(sorted(params.items()))))
 
 
-@lru_cache(maxsize=8192, typed=True)
+@remembered(entries=2048, typed=True)
 def _of_jax(name: str, *params: Any) -> Primitive:
     """A primitive of JAX's own, to which equal parameters are the same.  All names come first, then all values."""
     half = len(params) // 2
@@ -188,7 +188,7 @@ def shape(term: Primitive, x: Type) -> Type:
         ) from error
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=4096)
 def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -> Type:
     avals = tuple(jax.core.ShapedArray(t.shape, t.dtype, weak_type=weak) for t, weak in types)
     operation, params = operation_of(term), dict(term.params)

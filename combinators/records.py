@@ -13,8 +13,13 @@ from typing import Any
 
 import jax
 
+from combinators.memo import Table
+
 _OURS = ("combinators", "compile_ccc", "tangents")
 _TOLERANT = ("builtins", "collections", *_OURS)  # packages whose classes take anything
+
+
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
 class Record:
@@ -50,7 +55,8 @@ jax.tree_util.register_pytree_with_keys(
 
 def as_records(x: Any) -> Any:
     """The value with records for the nodes that take arrays alone; itself if there are none."""
-    if not _facts(jax.tree.structure(x)).particular:
+    form = _flatten(x, None)[1]
+    if form.num_nodes == 1 or not _facts(form).particular:
         return x
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
     parts = [as_records(part) for _, part in pairs]
@@ -61,7 +67,8 @@ def as_records(x: Any) -> Any:
 
 def from_records(x: Any) -> Any:
     """The value with the user's own nodes for records: `as_records` backwards."""
-    if not _facts(jax.tree.structure(x)).recorded:
+    form = _flatten(x, None)[1]
+    if form.num_nodes == 1 or not _facts(form).recorded:
         return x
     is_record = lambda node: isinstance(node, Record)
     return jax.tree.map(lambda node: node.close() if is_record(node) else node, x, is_leaf=is_record)
@@ -75,8 +82,7 @@ class _Facts:
     recorded: bool
 
 
-_KEPT = 1024
-_known: dict[Any, _Facts] = {}
+_known: Table[Any, _Facts] = Table("forms of pytrees", entries=1024)
 
 
 def _facts(form: Any) -> _Facts:
@@ -88,9 +94,7 @@ def _facts(form: Any) -> _Facts:
         kinds = set(_kinds(form))
         found = _facts_of(form, kinds)
         if not any(_package(kind) in _OURS for kind in kinds):  # the form of a closure would keep its code alive
-            if len(_known) >= _KEPT:
-                _known.clear()
-            _known[form] = found
+            _known.put(form, found)
     return found
 
 

@@ -8,12 +8,10 @@ never makes one rule of two.
 
 from __future__ import annotations
 
-import dis
 import functools
 import sys
 import types
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -23,6 +21,7 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators import identity
+from combinators.bytecode import loaded
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -146,7 +145,7 @@ class Same:
 
 def global_names(f: types.FunctionType) -> list[str]:
     """The global names that a function reads, itself or in functions inside it, and that are bound."""
-    return [name for name in _loaded(f.__code__) if name in f.__globals__]
+    return [name for name in loaded(f.__code__) if name in f.__globals__]
 
 
 def has_rule(value: Any) -> bool:
@@ -165,13 +164,6 @@ def is_empty(cell: Any) -> bool:
 def is_global_of_jax(f: Any) -> bool:
     """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
     return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f
-
-
-@lru_cache(maxsize=16384)
-def _loaded(code: types.CodeType) -> tuple[str, ...]:
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    inner = [name for const in code.co_consts if isinstance(const, types.CodeType) for name in _loaded(const)]
-    return tuple(dict.fromkeys([*own, *inner]))
 
 
 def _is_jaxs(value: Any) -> bool:

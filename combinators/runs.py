@@ -11,8 +11,9 @@ from typing import Any
 
 import jax
 
-from combinators import staging
 from combinators.memo import Table
+
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
 class OtherTypes(Exception):
@@ -27,13 +28,13 @@ class Runs:
         self._programs: Table[Hashable, Any] = Table(name, entries)
 
     def __call__(self, static: Hashable, *arguments: Any) -> Any:
-        leaves, form = jax.tree.flatten(arguments)
+        leaves, form = _flatten(arguments, None)
         return self.program(static, leaves, form)(*leaves)
 
     def program(self, static: Hashable, leaves: Sequence[Any], form: Any) -> Any:
         """The function of the leaves of the arguments that JAX compiles; it raises `OtherTypes` for others."""
         types = tuple(map(_type, leaves))
-        key = (static, form, types, staging.settings())
+        key = (static, form, types)  # for other settings of JAX, it compiles the same function again
         known = self._programs.get(key)
         return self._programs.put(key, jax.jit(self._run(static, form, types))) if known is None else known
 

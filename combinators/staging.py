@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -14,6 +11,8 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 from jax.core import ShapedArray
 from jax.interpreters import partial_eval
+
+from combinators.memo import Table, remembered
 
 type Known = tuple[list[Any], Any]  # the types of an operation's results, and its effects
 
@@ -29,11 +28,11 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
     ]
     wrapped = linear_util.wrap_init(f, debug_info=names("program", len(inputs), 0))
     jaxpr, _, constants = partial_eval.trace_to_jaxpr_dynamic(wrapped, inputs)
-    _unread.append((jaxpr, settings()))
+    _unread.put(jaxpr, settings())
     return jaxpr.with_consts(constants)
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024)
 def names(name: str, inputs: int, outputs: int) -> Any:
     """What messages of JAX say of a program, its inputs and its outputs."""
     places = tuple(f"x{i}" for i in range(inputs)), tuple(f"result[{i}]" for i in range(outputs))
@@ -73,10 +72,12 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
 def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known | None:
     """The results and effects of an operation without programs, if it was met before."""
     key = _key(operation, params, types, setting)
-    if key not in _known:
-        for unread in _taken():
+    found = _known.get(key)
+    if found is None and len(_unread):
+        for unread in _unread.take():
             _read(*unread)
-    return _known.get(key)
+        found = _known.get(key)
+    return found
 
 
 def variable_of(tracer: Any) -> Any:
@@ -90,15 +91,8 @@ def holds_programs(params: dict[str, Any]) -> bool:
     return any(True for _ in jex.jaxprs_in_params(params))
 
 
-_KEPT = 65536
-_known: dict[Any, Known] = {}
-_unread: deque[tuple[Any, Any]] = deque(maxlen=16)  # programs of which it is not yet known what they say of operations
-
-
-def _taken() -> Iterator[tuple[Any, Any]]:
-    with suppress(IndexError):  # another thread may take the last one
-        while _unread:
-            yield _unread.popleft()
+_known: Table[Any, Known] = Table("results of operations", entries=8192)
+_unread: Table[Any, Any] = Table("programs of JAX that say more of them", entries=16)  # each with its settings
 
 
 def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
@@ -129,7 +123,5 @@ def _read(jaxpr: Any, setting: Any) -> None:
 
 
 def _keep(key: Any, found: Known) -> None:
-    if len(_known) >= _KEPT:
-        _known.clear()
     if key is not None:
-        _known[key] = found
+        _known.put(key, found)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ import numpy as np
 
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.memo import remembered
 from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
@@ -230,7 +230,7 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=8192)
 def _of_aval(aval: Any) -> Tensor:
     if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
         raise UnsupportedError(

@@ -16,6 +16,8 @@ from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, leaked
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
 
 def binds(f: Callable[..., Any], arity: int) -> bool:
     """Whether f takes that many arguments by position, as far as its signature is known."""
@@ -51,7 +53,7 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
-    leaves, form = jax.tree.flatten(as_records(value), is_leaf=is_function_value)
+    leaves, form = _flatten(as_records(value), is_function_value)
     return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
 
 

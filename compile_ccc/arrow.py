@@ -18,6 +18,7 @@ from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import applied, apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
+from combinators.memo import remembered
 from combinators.origins import joint, with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
@@ -29,7 +30,6 @@ from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
-from compile_ccc.programs import collector_off
 from compile_ccc.tracing import Found, traced
 
 
@@ -113,7 +113,6 @@ def ccc(f: Callable[..., Any]) -> Arrow:
     return f if isinstance(f, Arrow) else Arrow(f)
 
 
-@collector_off()
 def trace(f: Any, *arguments: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
 
@@ -137,7 +136,6 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
     return located(f, arguments)[0]
 
 
-@collector_off()
 def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Found | None]:
     """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function."""
     match f:
@@ -232,7 +230,7 @@ def lower(term: Term) -> Callable[..., Any]:
     return _lowered(term)
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(entries=256)
 def _lowered(term: Term) -> Lowered:
     optimised = optimise(term)
 

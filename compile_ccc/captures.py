@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.bytecode import is_note, loaded, noted
 from combinators.identity import key_of
 from combinators.rules import PLAIN, global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
 from combinators.values import Closure
-from compile_ccc.bytecode import is_note, loaded, noted
 from compile_ccc.ran import Replaced
 from compile_ccc.watch import Variable, Watch
 

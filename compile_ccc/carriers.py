@@ -9,8 +9,6 @@ size of the batch and which operands have its axis in front, so that what is not
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -61,17 +59,21 @@ class Trace:
         return next(FunctionValue(constant, type, t) for t, carrier, type in known if carrier() is constant)
 
 
-@contextmanager
-def active(closed: bool = False) -> Generator[Trace]:
+class active:
     """A new trace, which is the innermost one inside of the `with`."""
-    own = Trace(closed)
-    token = active_traces.set((*active_traces.get(), own))
-    try:
-        with _in_trace(True):
-            yield own
-    finally:
-        active_traces.reset(token)
-        own.forget()
+
+    def __init__(self, closed: bool = False):
+        self._own, self._context = Trace(closed), _in_trace(True)
+
+    def __enter__(self) -> Trace:
+        self._token = active_traces.set((*active_traces.get(), self._own))
+        self._context.__enter__()
+        return self._own
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+        active_traces.reset(self._token)
+        self._own.forget()
 
 
 def in_lambda() -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.core
 import jax.extend.core as jex
 from jax.interpreters import ad
 
+from combinators.memo import ByObject
 from combinators.staging import settings
 
 
@@ -101,13 +101,12 @@ def keeps_rule(params: dict[str, Any]) -> bool:
     return ruled or any(map(_holds_rule, jex.jaxprs_in_params(params)))
 
 
-_ruled: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_ruled: ByObject[Any, bool] = ByObject("programs with rules of derivatives in them")
 
 
 def _holds_rule(program: Any) -> bool:
-    if program not in _ruled:
-        _ruled[program] = any(keeps_rule(eqn.params) for eqn in program.eqns)
-    return _ruled[program]
+    found = _ruled.get(program)
+    return _ruled.put(program, any(keeps_rule(eqn.params) for eqn in program.eqns)) if found is None else found
 
 
 def flags() -> tuple[Any, ...]:

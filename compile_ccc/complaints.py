@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from typing import Any
 
 import jax
 
@@ -38,16 +37,18 @@ _LOOPS = ("scan body", "while_loop body", "cond_fun must", "body_fun")
 _BRANCHES = ("cond branch", "switch branch")
 
 
-@contextmanager
-def complaints() -> Generator[None]:
-    """Raises an error of ours in the place of one that passes through, if there is one for it."""
-    try:
-        yield
-    except (TypeError, ValueError, IndexError, RecursionError, NotImplementedError, AttributeError) as error:
-        found = None if isinstance(error, DiffcurryError) else _ours(error)
-        if found is None:
-            raise
-        raise found from error
+class complaints:
+    """Raises an error of ours in the place of one that passes through the `with`, if there is one for it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, _HERE) and not isinstance(error, DiffcurryError) and (found := _ours(error)) is not None:
+            raise found from error
+
+
+_HERE = (TypeError, ValueError, IndexError, RecursionError, NotImplementedError, AttributeError)
 
 
 def _ours(error: Exception) -> DiffcurryError | None:

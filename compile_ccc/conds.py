@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import jax.extend.core as jex
 from jax import lax
 
 from combinators import control, staging
+from combinators.memo import remembered
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import current
@@ -54,7 +54,7 @@ def _over(program: Program, values: dict[int, Any]) -> Any:
     return jex.Jaxpr([], inputs, program.outputs, program.equations, jex.no_effects, names)
 
 
-@lru_cache(maxsize=1)
+@remembered(entries=1)
 def _written() -> dict[str, Any]:
     """The parameters of a choice, as JAX writes them."""
     with jax.disable_jit(False):

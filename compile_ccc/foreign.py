@@ -10,12 +10,14 @@ import re
 import sys
 import threading
 import types
+import typing
 from collections import deque, namedtuple
 from typing import Any
 
 import jax
 import numpy as np
 
+from combinators.memo import remembered
 from combinators.rules import PLAIN
 
 CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
@@ -46,6 +48,8 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     type(namedtuple("_", "a").__dict__["a"]),
     type(threading.Lock()),
     type(threading.RLock()),
+    typing.TypeAliasType,
+    typing.TypeVar,
     operator.itemgetter,
     operator.attrgetter,
     operator.methodcaller,
@@ -65,7 +69,7 @@ def package(module: Any) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered(entries=4096)
 def file_of(module: str) -> str:
     """The source file of a module; that of a user, if it has none."""
     return getattr(sys.modules.get(module), "__file__", None) or ("<frozen" if module in _FROZEN else "<string>")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import jax.extend.core as jex
 from jax import lax
 
 from combinators import control, staging
+from combinators.memo import remembered
 from combinators.terms import Solve
 from combinators.types import Function
 from compile_ccc import compat
@@ -65,7 +65,7 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     return programs[2].form.unflatten(results)
 
 
-@lru_cache(maxsize=1)
+@remembered(entries=1)
 def _written() -> Any:
     """The kind of tuple in which JAX writes the programs of an equation down."""
     equal = lambda b: [lax.custom_linear_solve(lax.neg, b, lambda _, b: lax.neg(b), symmetric=True)]

@@ -8,7 +8,6 @@ Variables are projections by position, counted from 0, wherever the length of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 import jax.extend.core as jex
@@ -16,6 +15,7 @@ import jax.extend.core as jex
 from combinators.context import Context
 from combinators.errors import DiffcurryError
 from combinators.infer import component
+from combinators.memo import remembered
 from combinators.terms import (
     Call,
     Case,
@@ -45,7 +45,7 @@ def steps_of(term: Term) -> tuple[Term, ...]:
     return term.steps if isinstance(term, Compose) else (term,)
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=1024)
 def is_context(form: Any) -> bool:
     """Whether a product of this form is a context."""
     return isinstance(form.unflatten(range(form.num_leaves)), Context)
@@ -129,13 +129,13 @@ class Uses:
                 return True
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=4096)
 def _is_silent(term: Primitive) -> bool:
     named = any(word in term.name for word in ("callback", "debug"))
     return not named and not any(program.effects for program in jex.jaxprs_in_params(dict(term.params)))
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=4096)
 def place(form: Any, key: Any) -> int | None:
     """Which component of a product of this form a projection takes."""
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,6 +16,7 @@ from combinators.context import Context
 from combinators.infer import infer
 from combinators.joining import widen
 from combinators.loop_types import run
+from combinators.memo import remembered
 from combinators.terms import Const, Curry, Eval, Fold, Operator, Proj, compose, prod
 from combinators.types import Function, Tensor, type_of
 from combinators.values import Closure
@@ -44,7 +44,7 @@ class Instance:
         return self.name
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=512)
 def _code(instance: Instance, leaves: tuple[Tensor, ...], _: Any, form: Any, __: Any) -> tuple[Curry, Any]:
     closure, _, result = on_leaves(lambda x: instance.direct(instance.static, *x), form.unflatten(leaves))
     captured = prod(Context(*map(Const, closure.environment), Proj(0)))

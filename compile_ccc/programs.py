@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -15,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from combinators import staging
+from combinators.memo import remembered
 from compile_ccc import compat
 from compile_ccc.flow import needed
 
@@ -167,13 +166,13 @@ def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
     return [of(v) for v in jaxpr.outvars]
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024)
 def _parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
     """The parameters of a call with so many inputs and outputs, as JAX writes them."""
     return {key: _resized(value, inputs, outputs) for key, value in _written_call(mesh).items()}
 
 
-@lru_cache(maxsize=64)
+@remembered(entries=16)
 def _written_call(mesh: Any) -> dict[str, Any]:
     """The parameters of a call with two inputs and three outputs."""
     call = jax.jit(lambda x, y: (lax.neg(x), lax.neg(y), lax.neg(x)))
@@ -193,18 +192,6 @@ def literal_of(value: Any) -> Any:
     return _literal(value, repr(value), type(value), jax.config.jax_enable_x64)  # 0.0 is not -0.0, and 1 is not True
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=4096)
 def _literal(value: Any, *_: Any) -> Any:
     return staging.program(lambda: [value], []).outvars[0]
-
-
-@contextmanager
-def collector_off() -> Generator[None]:
-    """No garbage collection while many objects are made that all stay: it would take half of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

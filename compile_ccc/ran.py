@@ -10,11 +10,12 @@ import threading
 import types
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
 from combinators.errors import INSTALLED, is_users
+from combinators.memo import remembered
+from compile_ccc.foreign import QUIET, package
 
 type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
 type Ran = dict[Key, dict[str, Any]]  # functions that ran, with the variables of their modules
@@ -74,22 +75,21 @@ def ran_before(ran: Ran) -> None:
         open.update(ran)
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=4096)
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""
     return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
 
 
-@lru_cache(maxsize=1)
 def _tool() -> int | None:
-    """The number under which Python reports to us, taken once: what is disabled is disabled for a number."""
+    """The number under which Python reports to us."""
     monitoring = sys.monitoring
-    for number in _TOOLS:
-        if monitoring.get_tool(number) is None:
-            monitoring.use_tool_id(number, _NAME)
-            monitoring.register_callback(number, monitoring.events.PY_START, _started)
-            return number
-    return None
+    taken = next((n for n in _TOOLS if monitoring.get_tool(n) == _NAME), None)
+    free = next((n for n in _TOOLS if monitoring.get_tool(n) is None), None)
+    if taken is None and free is not None:  # once: what is disabled, is disabled for a number
+        monitoring.use_tool_id(free, _NAME)
+        monitoring.register_callback(free, monitoring.events.PY_START, _started)
+    return free if taken is None else taken
 
 
 def _count(tool: int, change: int) -> None:
@@ -103,8 +103,10 @@ def _count(tool: int, change: int) -> None:
 def _started(code: types.CodeType, offset: int) -> Any:
     if not is_own(code.co_filename):
         return sys.monitoring.DISABLE
+    variables = sys._getframe(1).f_globals
+    if code.co_filename == "<string>" and package(variables.get("__name__")) in QUIET:  # methods of our dataclasses
+        return sys.monitoring.DISABLE
     if _running.open:
-        variables = sys._getframe(1).f_globals
         given: frozenset[str] = frozenset()
         if isinstance(variables, Replaced):
             variables, given = variables.module, variables.given

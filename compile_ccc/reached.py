@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
 from combinators.identity import Interned
 from combinators.rules import is_empty
-from compile_ccc.bytecode import attribute_names, imported, is_note, loaded, noted
 from compile_ccc.foreign import (
     CHANGING,
     CONSTANT,
@@ -41,8 +41,8 @@ from compile_ccc.foreign import (
 from compile_ccc.ran import Ran, is_own, is_reported
 from compile_ccc.watch import BYTES, LIMIT, Watch
 
-_UNKNOWN = frozenset({"open", "input", "import_module", "__import__"})
-_BY_NAME = frozenset({"getattr", "hasattr", "vars", "__dict__", "dir", "attrgetter", "eval", "exec"})  # of modules
+_UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
+_BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
 _OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})
 
 
@@ -91,22 +91,20 @@ class _Walk:
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
-        names = set(attribute_names(code))
+        names, own = set(attribute_names(code)), noted(code)
+        builtins = set(loaded(code)) - variables.keys() - without
         self.names |= names
-        if not names.isdisjoint(_UNKNOWN - variables.keys()):
-            raise Unwatched(f"the result of {min(names & _UNKNOWN)}")
-        self.by_name |= not names.isdisjoint(_BY_NAME)
-        if not names.isdisjoint(_OF_ITS_MODULE):
+        if not builtins.isdisjoint(_UNKNOWN) or "import_module" in names:
+            raise Unwatched(f"the result of {min(builtins & _UNKNOWN, default='import_module')}")
+        self.by_name |= not builtins.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
+        if not builtins.isdisjoint(_OF_ITS_MODULE):
             self.entries(variables, held=False)
+        if builtins:
+            self.missing(variables, builtins)
         self.push(sys.modules.get(name) for name in imported(code, variables.get("__package__")))
-        own = noted(code)
         for name in loaded(code):
-            if name in without or (name in own and is_note(variables.get(name))):
-                continue
-            if name in variables:
+            if name in variables and name not in without and not (name in own and is_note(variables[name])):
                 self.variable(variables, name)
-            else:
-                self.missing(variables, {name})
 
     def missing(self, variables: dict[str, Any], names: set[str]) -> None:
         """Names that a module does not have, and may get: such as those of builtins."""
@@ -286,11 +284,11 @@ class _Walk:
 
 
 def fixed_parts(form: Any) -> Iterator[Any]:
-    """What the nodes of a pytree hold beside their parts."""
+    """What the nodes of a pytree, but for our own, hold beside their parts."""
     waiting = [form]
     while waiting:
         form = waiting.pop()
         node = form.node_data()
-        if node is not None:
+        if node is not None and package(node[0].__module__) not in QUIET:
             yield node[1]
         waiting += form.children()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import chain, count, islice, product
 from string import ascii_lowercase
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax.extend.core as jex
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from combinators import rules, staging
 from combinators.context import Context
 from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
+from combinators.memo import ByObject
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
 from combinators.types import LEAF, Function, Type, children, type_of
@@ -178,20 +178,21 @@ class Builder:
         """Whether a call of a jitted function is an arrow over arrays."""
         over_arrays = not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
         is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
-        return is_call and (program in _calls or _is_closed(program))
+        return is_call and (_calls.get(program) is not None or _is_closed(program))
 
     def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once."""
-        if program not in _calls:
+        known = _calls.get(program)
+        if known is None:
             inner = Builder(_names(), False)
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
             results = inner.run(program, inner.leaves(x, x.type))
             code = lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars]))))
-            term = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
-            _calls[program] = term, Program(code)
+            called = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
+            known = _calls.put(program, (called, Program(code)))
         result = single([type_of(v.aval) for v in eqn.outvars])
-        term, origin = _calls[program]
+        term, origin = known
         arrow = Arrow(term, tuple(operands), sources(eqn, self.calls), origin)
         return self.leaves(self.let(arrow, result), result)
 
@@ -261,7 +262,7 @@ class Builder:
         return self.leaves(self.let(arrow, tuple(types)), tuple(types))
 
 
-_calls: WeakKeyDictionary[Any, tuple[Call, Program]] = WeakKeyDictionary()  # of jitted functions, by their programs
+_calls: ByObject[Any, tuple[Call, Program]] = ByObject("calls of jitted functions")  # by their programs
 
 
 def _is_closed(program: Any) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from combinators import staging
 from compile_ccc import compat
-from compile_ccc.programs import Program, collector_off, literal_of
+from compile_ccc.programs import Program, literal_of
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -152,7 +152,7 @@ class Tape:
         leaves, form = jax.tree.flatten(arguments)
         self._inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
         self.recorder = Recorder(opened)
-        with collector_off(), jex.set_current_trace(self.recorder):
+        with jex.set_current_trace(self.recorder):
             self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
 
     def has(self, value: Any) -> bool:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
+from combinators.bytecode import attribute_names
 from combinators.identity import Interned
 from combinators.rules import (
     PLAIN,
@@ -28,7 +29,6 @@ from combinators.rules import (
 )
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.bytecode import attribute_names
 from compile_ccc.ran import is_own
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these

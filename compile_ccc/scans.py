@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ import jax.extend.core as jex
 from jax import lax
 
 from combinators import control, staging
+from combinators.memo import remembered
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import aval_of, current
@@ -52,7 +52,7 @@ def _passes(program: Program, after: list[Any], out: list[Any]) -> bool:
     return any(a is b for a, b in zip(after, inputs, strict=False)) or any(id(v) in rows for v in out)
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=256)
 def _written(constants: int, states: int, rows: int, outputs: int) -> dict[str, Any]:
     """The parameters of a loop with so many values of each kind, as JAX writes them."""
 

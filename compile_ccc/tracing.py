@@ -180,11 +180,12 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))
-    of_types = (captured.key, arity, form, tuple((t, getattr(t, "weak", False)) for t in leaves), compat.flags())
+    of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
     fixed = _fixed.get(of_types) or ()
     key = (of_types, key_of(values(fixed)))
-    known, anew = _kept.get(key), _anew.get(key)
+    anew = _anew.get(key)
+    known = _kept.get(key) if anew is None else None
     if known is not None and known.holds():
         ran_before(known.traced.ran)
         return known.traced
@@ -213,6 +214,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
         _anew.drop(key)
         _anew.put(key, _Anew(read, after, certain))  # the first time, it may be what is worked out once
     else:
+        _anew.drop(key)
         _keep(key, replace(result, ran=ran, read=read), captured.kept)
     return replace(result, ran=ran, read=read)
 

@@ -16,7 +16,6 @@ what a checkpoint runs again, which keeps nothing else.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, assert_never
 
 import jax
@@ -24,6 +23,7 @@ import jax
 from combinators.context import Context
 from combinators.errors import ArgumentError
 from combinators.families import stated
+from combinators.memo import remembered
 from combinators.sums import case
 from combinators.terms import (
     Call,
@@ -113,13 +113,15 @@ def _tuple(scope: Scope, atoms: tuple[Atom, ...]) -> Term:
     return Prod(tuple([_atom(scope, a) for a in atoms]), _tuple_of(len(atoms)))
 
 
-@lru_cache
+@remembered(entries=256)
 def _tuple_of(size: int) -> Any:
     """The form of a tuple."""
     return jax.tree.structure((0,) * size)
 
 
-_place = lru_cache(maxsize=65536)(Proj)
+@remembered(entries=4096)
+def _place(number: int) -> Proj:
+    return Proj(number)
 
 
 def _atom(scope: Scope, a: Atom) -> Term:

@@ -1,6 +1,7 @@
 """The front door: everything public under one name."""
 
 import combinators as C
+from combinators.memo import caches, clear_caches
 from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, translate
 from tangents import (
     Block,
@@ -39,7 +40,9 @@ __all__ = [
     "argmin",
     "assert_cheap_gradient",
     "black_box",
+    "caches",
     "ccc",
+    "clear_caches",
     "compare",
     "custom",
     "fixed_point",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from combinators.context import Context
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
+from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.records import as_records, from_records
 from combinators.terms import Call
@@ -110,7 +111,8 @@ class Rule:
         """The value of the call, which JAX differentiates by this rule too."""
         x, given = numbered(x, named=False)
         leaves, form = jax.tree.flatten(x)
-        return restored(_of_jax(call, form)(*leaves), given)
+        f = _of_jax.get(call, form) or _of_jax.put(call, _with_rule(call, form), form)
+        return restored(f(*leaves), given)
 
     def plain(self, call: Call, x: Context) -> Any:
         """The value of the call, as an operation on arrays that is not yet one for JAX."""
@@ -261,8 +263,10 @@ class _Asked:
 jax.tree_util.register_static(_Asked)
 
 
-@lru_cache(maxsize=4096)
-def _of_jax(call: Call, form: Any) -> Callable[..., Any]:
+_of_jax: Facts[Callable[..., Any]] = Facts("functions with pullbacks of one's own, for JAX", entries=64)
+
+
+def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
     """The function on the leaves of Δ·τ, as one that JAX differentiates by our rule, and that we read back as one."""
 
     def of_leaves(*leaves: Any) -> Any:

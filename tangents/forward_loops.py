@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
+from combinators.memo import Facts, Table
 from combinators.origins import numbered, restored
 from combinators.sums import among, branch_domain, chosen
 from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term
@@ -34,9 +34,8 @@ type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
 DUALS = Leaves(plain=primal)
 TYPES = Leaves(plain=primal, renumbered=lambda _, tag: tag)
 
-_active: dict[Any, set[int]] = {}  # which leaves of a loop's state have tangents, or loops in loops would unfold
-_KEPT = 4096  # entries of this
-_known: WeakKeyDictionary[Term, dict[Any, Program]] = WeakKeyDictionary()
+_active: Table[Any, set[int]] = Table("tangents of loop states", entries=1024)  # or loops in loops would unfold
+_known: Facts[Program] = Facts("pushforwards of calls", entries=64)
 
 
 def call(forward: Forward, term: Call, x: Any) -> Any:
@@ -46,11 +45,12 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
     x, given = numbered(x)
     leaves, form = jax.tree.flatten(pair(x))
     key = (form, tuple(map(aval_of, leaves)), compat.flags())
-    programs = _known.setdefault(term, {})
-    if key not in programs:
+    program = _known.get(term, key)
+    if program is None:
         name = f"{term.name}_jvp" if tangents(x) else term.name
-        programs[key] = record(lambda *given: pair(forward(term.body, dual(*given))), *pair(x), name=name)
-    return restored(dual(*programs[key](*leaves)), given)
+        program = record(lambda *given: pair(forward(term.body, dual(*given))), *pair(x), name=name)
+        _known.put(term, program, key)
+    return restored(dual(*program(*leaves)), given)
 
 
 def checkpoint(forward: Forward, term: Checkpoint, x: Any) -> Any:
@@ -80,7 +80,8 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state, xs)))
     known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
-    active, reached = _active.get(known, set(tangents(state))), set[int]()
+    active, reached = _active.get(known), set[int]()
+    active = set(tangents(state)) if active is None else active
 
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))
@@ -95,9 +96,7 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
         if reached <= active:
             break
         active = active | reached
-    if len(_active) >= _KEPT:
-        _active.clear()
-    _active[known] = active
+    _active.put(known, active)
     program = hoisted(program)
     body = lambda s, x: program(*jax.tree.leaves((s, x)))
     last, outputs = scan(body, start, pair(xs), term.length, term.reverse)

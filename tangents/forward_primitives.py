@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ import jax.extend.core as jex
 import numpy as np
 
 from combinators.errors import NotDifferentiableError
+from combinators.memo import remembered
 from combinators.origins import source_line
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
@@ -62,7 +62,7 @@ def primitive(term: Primitive, x: Any) -> Any:
     return dual(rule.form.unflatten(values[:count]), dict(zip(rule.to, values[count:], strict=True)))
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=2048)
 def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
     plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))

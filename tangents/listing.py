@@ -9,12 +9,12 @@ know what it captured.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import jax
 
 from combinators.context import extend
+from combinators.memo import Facts
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
@@ -101,10 +101,16 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     return placed(found, t, is_leaf)
 
 
-@lru_cache(maxsize=65536)
+_silent: Facts[tuple[bool]] = Facts("arrows that apply no function", entries=1)
+
+
 def calls_nothing(f: Term) -> bool:
     """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
-    return not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
+    found = _silent.get(f)
+    if found is None:
+        silent = not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
+        found = _silent.put(f, (silent,))
+    return found[0]
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

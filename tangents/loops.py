@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from combinators.errors import UnsupportedError
 from combinators.infer import carried
+from combinators.memo import Table
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
 from compile_ccc import compat
@@ -66,7 +67,8 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return (after, out), pull
 
     known = (space, term, *_described((f, state, xs), leaf))
-    held = _held.get(known, marks(state, leaf))
+    held = _held.get(known)
+    held = marks(state, leaf) if held is None else held
     made: list[Any] = []
 
     def forward(s: Any, x: Any) -> Any:
@@ -93,9 +95,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         if made[0] == held:
             break
         held = made[0]
-    if len(_held) >= _KEPT:
-        _held.clear()
-    _held[known] = held
+    _held.put(known, held)
     state = remark(release(state), held, leaf)
     _, residuals, out_marks = made
     run = Step(program, len(residuals.kept))
@@ -184,8 +184,7 @@ def _moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]
         moving |= more
 
 
-_held: dict[Any, tuple[bool, ...]] = {}  # which leaves of a loop's state are held, or loops in loops would unfold
-_KEPT = 4096  # entries of this
+_held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  # or loops in loops would unfold
 
 
 def _described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:

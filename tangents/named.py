@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 
+from combinators.memo import Facts
 from combinators.origins import numbered, restored
-from combinators.terms import Call, Term
+from combinators.terms import Call
 from compile_ccc import compat
 from compile_ccc.recorder import aval_of
 from compile_ccc.recording import record
@@ -33,7 +33,7 @@ class _Known:
     residuals: Residuals
 
 
-_known: WeakKeyDictionary[Term, dict[Any, _Known | None]] = WeakKeyDictionary()
+_known: Facts[tuple[_Known | None]] = Facts("derivatives of calls", entries=64)
 
 
 def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
@@ -47,10 +47,8 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     if any(map(leaf, leaves)) or all(held):
         return rep(term.body, x)
     key = (space, form, held, tuple(map(aval_of, leaves)), compat.flags())
-    rules = _known.setdefault(term, {})
-    if key not in rules:
-        rules[key] = _rule(rep, space, term, form, held, leaves)
-    rule = rules[key]
+    found = _known.get(term, key)
+    (rule,) = _known.put(term, (_rule(rep, space, term, form, held, leaves),), key) if found is None else found
     if rule is None:
         return rep(term.body, x)
     y, kept = rule.forward(leaves)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
 import jax
 import jax.core
 
+from combinators.memo import remembered
 from combinators.primitives import operands
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, type_of
@@ -58,11 +58,10 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if rule.backward is None:
         return y, nothing
     residuals = [*arguments, *results] if rule.from_row else values[len(results) :]
-    of = rule.backward
 
     def pullback(g: Cotangent) -> Cotangent:
         arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
-        backward = of(tuple(arrived))
+        backward = _backward(rule, tuple(arrived))
         if isinstance(backward, Refused):
             raise backward.error(term)
         cotangents = run(backward, [*residuals, *arrived.values()])
@@ -73,7 +72,13 @@ def primitive(term: Primitive, x: Any) -> Represented:
     return y, pullback
 
 
-@lru_cache(maxsize=65536)
+@remembered(entries=4096)
+def _backward(rule: Programs, present: tuple[int, ...]) -> Program | Refused:
+    assert rule.backward is not None
+    return rule.backward(present)
+
+
+@remembered(entries=2048)
 def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Programs:
     forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
@@ -83,7 +88,7 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
         return Programs(forward, forward.form, (True,) * len(held))
     if row is None:
         forward, backward = delegated(term, types, asked)
-        return Programs(forward, operation(term, types).form, held, cache(backward), from_row=False)
+        return Programs(forward, operation(term, types).form, held, backward, from_row=False)
 
     def of_row(present: tuple[int, ...]) -> Program:
         def backward(*values: Any) -> list[Any]:
@@ -94,7 +99,7 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
         cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in present]
         return record(backward, *types, *results, *cotangents)
 
-    return Programs(forward, forward.form, held, cache(of_row))
+    return Programs(forward, forward.form, held, of_row)
 
 
 def _groups(values: Sequence[Any], *sizes: int) -> Iterator[list[Any]]:

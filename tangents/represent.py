@@ -9,13 +9,14 @@ cotangent, and what depends on them alone is computed without a pullback.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, assert_never
 
 from combinators.context import Context, extend
 from combinators.edges import one_of
 from combinators.host import with_own_exceptions
 from combinators.infer import component, infer
+from combinators.memo import Facts, remembered
 from combinators.records import as_records, from_records
 from combinators.sums import tagged
 from combinators.terms import (
@@ -106,8 +107,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
-        case Prod(parts, form):
-            return _product(space, parts, form, x)
+        case Prod():
+            return _product(space, term, x)
         case Proj(key):
             return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
@@ -158,9 +159,9 @@ def _placed(key: Any) -> Pullback:
     return lambda g: g if g is ZERO else Sparse({key: g})
 
 
-def _product(space: Space, parts: tuple[Term, ...], form: Any, x: Any) -> Represented:
+def _product(space: Space, term: Prod, x: Any) -> Represented:
     """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn); equal parts run once if they may."""
-    plan, order = _plan(space, parts, form)
+    plan, order = _plans.get(term, space) or _plans.put(term, _plan(space, term.parts, term.form), space)
     made = [rep(space, f, x) for f, _ in plan]
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -171,11 +172,15 @@ def _product(space: Space, parts: tuple[Term, ...], form: Any, x: Any) -> Repres
                 total = plus(total, pb(part))
         return total
 
-    return form.unflatten([made[i][0] for i in order]), pullback
+    return term.form.unflatten([made[i][0] for i in order]), pullback
 
 
-@lru_cache(maxsize=65536)
-def _plan(space: Space, parts: tuple[Term, ...], form: Any) -> tuple[list[tuple[Term, list[Any]]], list[int]]:
+type Plan = tuple[list[tuple[Term, list[Any]]], list[int]]
+
+_plans: Facts[Plan] = Facts("plans of products", entries=8)
+
+
+def _plan(space: Space, parts: tuple[Term, ...], form: Any) -> Plan:
     """The parts to run with the keys of their places, and which of them each place gets."""
     places: dict[Any, tuple[Term, list[Any]]] = {}
     names = [f if space.shares(f) else key for key, f in zip(_keys(form), parts, strict=True)]
@@ -199,6 +204,6 @@ def _key(product: Any, key: Any) -> Any:
     return key if key in keys else keys[key]
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=1024)
 def _keys(form: Any) -> tuple[Any, ...]:
     return tuple(key for key, _ in children(form.unflatten(range(form.num_leaves)))[0])

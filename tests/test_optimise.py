@@ -16,6 +16,7 @@ from jax import lax
 import combinators as C
 from combinators import Context
 from combinators.law import Each, instantiate, variables
+from combinators.memo import clear_caches
 from combinators.show import parts
 from combinators.terms import Case, Compose, Eval
 from compile_ccc import ccc, function, lower, optimise, trace
@@ -83,9 +84,9 @@ def executed():
         patch.setattr(module, "bind_varying", bind)
         patch.setattr(module, "scan", scan)
         patch.setattr(module, "jax", SimpleNamespace(vmap=vmap, jit=lambda f: f))
-        module._called.cache_clear()
+        clear_caches()
         yield count
-    module._called.cache_clear()
+    clear_caches()
 
 
 def costs_no_more(executed, after, before, x):

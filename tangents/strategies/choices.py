@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from hypothesis import strategies as st
+
+from combinators.memo import remembered
 
 _BOOLEANS = st.booleans()
 
 
-@cache
+@remembered(entries=1024)
 def _up_to(last: int) -> st.SearchStrategy[int]:
     return st.integers(0, last)
 

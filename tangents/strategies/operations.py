@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
+from combinators.memo import remembered
 from combinators.primitives import primitive
 from combinators.terms import Proj, Term, compose, prod
 from combinators.types import Tensor
@@ -148,7 +148,7 @@ def _broadcast(draw: st.DrawFn, result: Tensor) -> tuple[Tensor, Tensor]:
     return (other, result) if flip(draw) else (result, other)
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024)
 def _broadcasting(result: Tensor) -> tuple[Tensor, ...]:
     shape = result.shape
     shapes = [shape, shape, (), *((*shape[:i], 1, *shape[i + 1 :]) for i in range(len(shape)))]

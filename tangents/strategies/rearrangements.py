@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
+from combinators.memo import remembered
 from combinators.primitives import primitive
 from combinators.terms import Term
 from combinators.types import Tensor
@@ -12,7 +12,7 @@ from combinators.types import Tensor
 type Shape = tuple[int, ...]
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024)
 def rearrangements(result: Tensor) -> list[tuple[Term, tuple[Tensor, ...]]]:
     """The ways to a result of rank 0 to 2, each with the types of its operands."""
     ways = _of_array(result.shape) if result.shape else _of_scalar()

@@ -14,14 +14,10 @@ from typing import Any
 import jax
 
 from combinators.memo import clear_caches
-from compile_ccc import arrow, operators
-from tangents import forward_loops, forward_primitives, loops, named, primitives
 from tangents.rows import ROWS
 from tangents.rows_kinds import Constant
 
-evaluate, infer, represent = map(
-    import_module, ("combinators.evaluate", "combinators.infer", "tangents.represent")
-)  # hidden by functions
+evaluate = import_module("combinators.evaluate")  # hidden by a function
 
 
 @dataclass(frozen=True)
@@ -74,16 +70,4 @@ def _changed(function: Any, old: str, new: str) -> CodeType:
 def forget() -> None:
     """Empties the caches in which programs outlive a change of the rules that made them."""
     clear_caches()
-    for cached in (
-        primitives._programs,
-        forward_primitives._pushforward,
-        represent._keys,
-        represent._plan,
-        evaluate._called,
-        arrow._lowered,
-        operators._code,
-    ):
-        cached.cache_clear()
-    for known in (named._known, forward_loops._known, forward_loops._active, loops._held, infer._results):
-        known.clear()
     jax.jit(evaluate.evaluate, static_argnums=0).clear_cache()

@@ -6,9 +6,10 @@ import dis
 import types
 from collections import deque
 from collections.abc import Iterator
-from functools import lru_cache
 from importlib.util import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
+
+from combinators.memo import ByObject
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
@@ -16,44 +17,63 @@ _NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
 
 
-@lru_cache(maxsize=16384)
+class _Names(NamedTuple):
+    loaded: tuple[str, ...]
+    attributes: tuple[str, ...]
+    noted: frozenset[str]
+    imported: tuple[tuple[str, int], ...]
+
+
+_known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
+
+
 def loaded(code: types.CodeType) -> tuple[str, ...]:
     """The names of the variables of its module that a function reads, itself or in functions inside it."""
-    own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-    return tuple(dict.fromkeys([*own, *(name for inner in _inner(code) for name in loaded(inner))]))
+    return _names(code).loaded
 
 
-@lru_cache(maxsize=16384)
 def attribute_names(code: types.CodeType) -> tuple[str, ...]:
     """The names of the attributes that a function uses, itself or in functions inside it."""
-    return tuple(dict.fromkeys([*code.co_names, *(name for i in _inner(code) for name in attribute_names(i))]))
+    return _names(code).attributes
 
 
-@lru_cache(maxsize=16384)
-def imported(code: types.CodeType, package: str | None) -> tuple[str, ...]:
+def imported(code: types.CodeType, package: str | None) -> list[str]:
     """The modules that a function of this package imports when it runs, itself or in functions inside it."""
-    found: list[str] = []
-    steps = list(dis.get_instructions(code))
-    for i, step in enumerate(steps):
-        if step.opname == "IMPORT_NAME":
-            level = next(
-                s.argval for s in reversed(steps[:i]) if s.opname == "LOAD_CONST" and isinstance(s.argval, int)
-            )
-            name = "." * level + step.argval
-            found.append(resolve_name(name, package) if level and package else name)
-    return tuple(dict.fromkeys([*found, *(name for inner in _inner(code) for name in imported(inner, package))]))
+    levels = _names(code).imported
+    return [resolve_name("." * level + name, package) if level and package else name for name, level in levels]
 
 
-@lru_cache(maxsize=16384)
 def noted(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it takes notes in: counters that it counts, lists that it appends to.
 
     It does nothing else with them, so they make no difference to what it gives, if what they hold `is_note`.
     """
-    notes, read = set[str](), set[str]()
-    for name, note in _uses(code):
-        (notes if note else read).add(name)
-    return frozenset(notes - read)
+    return _names(code).noted
+
+
+def _names(code: types.CodeType) -> _Names:
+    found = _known.get(code)
+    if found is None:
+        inner = list(map(_names, _inner(code)))
+        globals = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
+        variables = dict.fromkeys([*globals, *(name for names in inner for name in names.loaded)])
+        attributes = dict.fromkeys([*code.co_names, *(name for names in inner for name in names.attributes)])
+        notes, read = set[str](), set[str]()
+        for name, note in _uses(code):
+            (notes if note else read).add(name)
+        imports = dict.fromkeys([*_imports(code), *(name for names in inner for name in names.imported)])
+        found = _known.put(code, _Names(tuple(variables), tuple(attributes), frozenset(notes - read), tuple(imports)))
+    return found
+
+
+def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
+    """The modules that a function imports, each with the number of dots before its name."""
+    level = 0
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            yield step.argval, level
+        elif isinstance(step.argval, int) and step.opname.startswith("LOAD"):
+            level = step.argval
 
 
 def is_note(value: Any) -> bool:

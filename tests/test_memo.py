@@ -1,0 +1,264 @@
+"""Tables forget without harm: emptied at any time, by any thread, they change no answer, and keep nothing alive."""
+
+import ast
+import gc
+import sys
+import threading
+import weakref
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import combinators as C
+import diffcurry
+from combinators import memo
+from combinators.memo import ByObject, Facts, Table, clear_caches
+from combinators.terms import Term
+from compile_ccc import ccc, function, trace
+from tangents import grad, jvp, value_and_grad
+from tangents.strategies import lambdas
+from tests.test_structure import FILES, ROOT
+
+x = jnp.float32(0.5)
+
+
+# What a table is
+def test_the_entry_that_was_used_longest_ago_goes_first():
+    table = Table("three letters", 3)
+    for i, letter in enumerate("abc"):
+        table.put(letter, i)
+    assert table.get("a") == 0 and table.put("a", 9) == 0
+    table.put("d", 3)
+    assert table.get("b") is None and {letter: table.get(letter) for letter in "acd"} == {"a": 0, "c": 2, "d": 3}
+    assert diffcurry.caches()["three letters"] == 3
+    memo._tables.remove(table)
+
+
+def test_facts_go_with_their_term_even_if_they_hold_it():
+    facts = Facts("about terms", 2)
+    term = C.const(np.float64(0.123))
+    for number in range(3):
+        facts.put(term, (term, number), number)
+    assert facts.get(term, 0) is None and facts.get(term, 2) == (term, 2) and len(facts) == 2
+    gone = weakref.ref(term)
+    del term
+    gc.collect()
+    assert gone() is None and len(facts) == 0
+    memo._tables.remove(facts)
+
+
+def test_what_is_known_of_an_object_goes_with_it():
+    known, key = ByObject("about objects"), threading.Event()
+    assert known.put(key, 1) == known.put(key, 2) == known.get(key) == 1
+    del key
+    gc.collect()
+    assert len(known) == 0
+    memo._tables.remove(known)
+
+
+# One owner
+KEPT = {  # what is no table: emptying it would change what terms are, or what users have said
+    "combinators/identity.py": {"WeakValueDictionary"},
+    "tangents/rows.py": {"WeakKeyDictionary"},
+}
+TABLES = {"lru_cache", "cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_there_are_no_tables_but_those_that_can_be_emptied(path):
+    label, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text())
+    imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
+    named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - {"cache"}
+    found = (imported | named) & TABLES - KEPT.get(label, set())
+    assert label == "combinators/memo.py" or found == set()
+
+
+def test_no_module_switches_the_garbage_collector_off():
+    assert [path for path in FILES if "gc.disable" in path.read_text()] == []
+
+
+# Emptied at any time
+@pytest.fixture
+def forgetful(monkeypatch):
+    """All tables are emptied again and again while something is worked out, before every 4th look at one of them."""
+    count = 0
+
+    def emptied(get):
+        def method(self, *key):
+            nonlocal count
+            count += 1
+            if count % 4 == 0:
+                clear_caches()
+            return get(self, *key)
+
+        return method
+
+    for kind in (Table, Facts, ByObject):
+        monkeypatch.setattr(kind, "get", emptied(kind.get))
+    yield
+    assert count > 80
+
+
+def training(rows, between=lambda: None):
+    """Some steps of a small recurrent network, by JAX's notation and our derivative; the parameters after each step."""
+
+    def loss(params, xs, target):
+        cell = lambda s, x: jax.nn.relu(params["keep"] * s + params["read"] * x)
+        step = function(cell, C.Tensor(), C.Tensor())
+        return (C.fold(step, jnp.float32(0.0), xs) - target) ** 2
+
+    params, path = {"keep": jnp.float32(0.5), "read": jnp.float32(0.8)}, []
+    xs, target = jnp.array(rows, "float32"), jnp.float32(1.0)
+    for _ in range(3):
+        between()
+        value, gradient = value_and_grad(loss)(params, xs, target)
+        between()
+        params = jax.tree.map(lambda p, g: p - np.float32(0.1) * g, params, gradient)
+        path.append((float(value), float(params["keep"]), float(params["read"])))
+    return path
+
+
+def expected_training(rows):
+    """The same by hand: s' = keep s + read x as long as nothing is negative."""
+    keep, read, path = 0.5, 0.8, []
+    for _ in range(3):
+        s = ds_keep = ds_read = 0.0
+        for x in rows:
+            s, ds_keep, ds_read = keep * s + read * x, s + keep * ds_keep, x + keep * ds_read
+        g = 2 * (s - 1.0)
+        value, keep, read = (s - 1.0) ** 2, keep - 0.1 * g * ds_keep, read - 0.1 * g * ds_read
+        path.append((value, keep, read))
+    return path
+
+
+def test_a_training_with_tables_that_are_emptied_between_its_steps():
+    rows = (0.1, 0.7, 0.4)
+    np.testing.assert_allclose(training(rows), expected_training(rows), rtol=1e-5)
+    assert sum(diffcurry.caches().values()) > 0
+    np.testing.assert_allclose(training(rows, clear_caches), expected_training(rows), rtol=1e-5)
+    clear_caches()
+    assert set(diffcurry.caches().values()) == {0}
+
+
+def test_a_training_with_tables_that_are_emptied_while_it_works_something_out(forgetful):
+    rows = (0.1, 0.7, 0.4, 0.2)  # which no other test traces
+    np.testing.assert_allclose(training(rows), expected_training(rows), rtol=1e-5)
+
+
+@given(lambdas(size=5))
+@settings(max_examples=4)
+def test_random_programs_mean_the_same_with_empty_tables(program):
+    f, arguments = ccc(program.make()), program.arguments
+    before = f(*arguments)
+    term = trace(program.make(), *arguments).term
+    clear_caches()
+    again = trace(program.make(), *arguments).term
+    assert again is term
+    after = f(*arguments)
+    np.testing.assert_allclose(after, program.meaning()(*arguments), rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(before, after)
+
+
+# Arrays
+@pytest.mark.parametrize("size", [3, 3000])
+def test_constants_are_one_term_if_their_content_is_equal(size):
+    a, b = jnp.arange(size, dtype="float32"), jnp.arange(size, dtype="float32")
+    term = C.const(a)
+    assert C.const(b) is term and C.const(a) is term
+    clear_caches()
+    assert C.const(b) is term
+    assert C.const(b.at[size - 1].set(0.0)) is not term
+    assert C.const(b.astype("bfloat16")) is not term and C.const(b[:, None]) is not term
+
+
+def test_an_array_of_numpy_may_change():
+    a = np.zeros(3000)
+    before = C.const(a)
+    a[7] = 1.0
+    assert C.const(a) is not before
+
+
+# Threads
+@pytest.fixture
+def eager():
+    """Threads take turns so often that they meet in the middle of things."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(run, count=8):
+    """What run(number) gives in so many threads, which start together."""
+    start = threading.Barrier(count)
+
+    def together(number):
+        start.wait()
+        return run(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(together, range(count)))
+
+
+def test_what_many_threads_make_at_once_is_one_term(eager):
+    sine = C.primitive("sin")
+
+    def build(number):
+        return [C.prod(C.const(i + 0.123), sine) >> C.proj(0) for i in range(200)]
+
+    for round in zip(*in_threads(build), strict=True):
+        assert len(set(map(id, round))) == 1
+
+
+def test_a_table_under_threads_has_one_entry_for_a_key(eager):
+    table, facts, term = Table("of threads", 64), Facts("of threads and terms", 64), C.const(0.321)
+
+    def put(number):
+        given = [(table.put(i, object()), facts.put(term, object(), i)) for i in range(60)]
+        if number == 0:
+            len(table), len(facts), diffcurry.caches()
+        return given
+
+    for round in zip(*in_threads(put), strict=True):
+        assert len(set(round)) == 1
+    assert len(table) == len(facts) == 60
+    memo._tables.remove(table)
+    memo._tables.remove(facts)
+
+
+def test_threads_make_and_call_and_clear_at_once(eager):
+    def work(number):
+        found = []
+        for i in range(3):
+            shape, w = (1 + i,), np.float32(number)
+            xs = jnp.ones(shape, "float32")
+            found.append(grad(lambda x, w=w: jnp.sum(w * jnp.sin(x * x)))(xs)[0])
+            found.append(jvp(lambda x, w=w: w * jnp.cos(x[0]), (xs,), (xs,))[1])
+            found.append(C.evaluate(C.prod(C.const(w), C.id) >> C.proj(0), xs))
+            if (number + i) % 3 == 0:
+                clear_caches()
+        return found
+
+    for number, found in enumerate(in_threads(work)):
+        one = (number * 2 * np.cos(1.0), -number * np.sin(1.0), number)
+        np.testing.assert_allclose(found, one * 3, rtol=1e-5)
+
+
+# Nothing is kept alive
+def living():
+    """How many objects there are of each kind that programs are made of."""
+    gc.collect()
+    found = Counter("term" if isinstance(o, Term) else type(o).__name__ for o in gc.get_objects())
+    return Counter({kind: found[kind] for kind in ("term", "Jaxpr", "ClosedJaxpr", "PjitFunction", "Program", "Lam")})
+
+
+def fresh(number):
+    """A function that no other one equals: the number is code."""
+    names = {"jnp": jnp}
+    exec(f"def f(x): return jnp.sin(x * {number!r}) + jax_free(x)\ndef jax_free(x): return x * x", names)
+    return names["f"]

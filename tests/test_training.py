@@ -1,0 +1,27 @@
+"""Training scripts as people write them give, step by step, what they give under JAX's derivatives."""
+
+import importlib
+
+import jax
+import numpy as np
+import pytest
+
+import tangents
+
+SCRIPTS = [script for file in ("optimisers",) for script in importlib.import_module(f"tests.training.{file}").SCRIPTS]
+
+
+@pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_a_script_trains_as_under_jax(script, x64):
+    with jax.numpy_dtype_promotion("standard"):
+        ours, theirs = script(tangents), script(jax)
+    assert len(ours) == len(theirs) >= 3
+    for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        assert jax.tree.structure(a) == jax.tree.structure(b), f"step {step}"
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12, err_msg=f"step {step}")
+
+
+def test_there_are_thirty_scripts():
+    assert len({script.__name__ for script in SCRIPTS}) >= 8
