@@ -8,13 +8,15 @@ import pytest
 
 import tangents
 
-SCRIPTS = [script for file in ("optimisers",) for script in importlib.import_module(f"tests.training.{file}").SCRIPTS]
+FILES = ("optimisers", "models", "libraries", "sciences")
+SCRIPTS = [script for file in FILES for script in importlib.import_module(f"tests.training.{file}").SCRIPTS]
 
 
 @pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_a_script_trains_as_under_jax(script, x64):
-    with jax.numpy_dtype_promotion("standard"):
+    """Its steps differ, so that one that gives what came before is found out."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         ours, theirs = script(tangents), script(jax)
     assert len(ours) == len(theirs) >= 3
     for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -24,4 +26,4 @@ def test_a_script_trains_as_under_jax(script, x64):
 
 
 def test_there_are_thirty_scripts():
-    assert len({script.__name__ for script in SCRIPTS}) >= 8
+    assert len({script.__name__ for script in SCRIPTS}) >= 30

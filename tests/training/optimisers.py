@@ -124,8 +124,8 @@ def adam_of_optax(D):
     loss = functools.partial(powers, XS, YS, power=2)
     params = start()
     state, steps, gradient = optimiser.init(params), [], D.value_and_grad(loss)
-    for step in range(5):
-        loss.keywords["power"] = 2 if step < 3 else 4
+    for step in range(4):
+        loss.keywords["power"] = 2 if step < 2 else 4
         value, g = gradient(params)
         updates, state = optimiser.update(g, state, params)
         params = optax.apply_updates(params, updates)
@@ -203,12 +203,12 @@ def early_stopping_by_a_flag(D):
 
 def line_search(D):
     """A helper made by `grad` is a variable of a namespace; the step size is halved until the loss goes down."""
-    state = types.SimpleNamespace(rate=2.0, centre=0.0)
+    state = types.SimpleNamespace(rate=0.5, centre=0.0)
     rosenbrock = lambda p: (1 - p[0] - state.centre) ** 2 + 5.0 * (p[1] - p[0] ** 2) ** 2
     state.gradient = D.grad(rosenbrock)
     descent = lambda p: rosenbrock(p - state.rate * state.gradient(p))
     p, steps, along = jnp.array([-0.5, 0.5]), [], D.value_and_grad(descent)
-    for step in range(4):
+    for step in range(3):
         state.centre = 0.1 * step
         while float(along(p)[0]) > float(rosenbrock(p)):
             state.rate /= 2
