@@ -27,6 +27,7 @@ PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
 _STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
+_HELD = "Unhashable"  # how JAX holds what is static and has no hash
 _FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _PROGRAMS = (jex.Jaxpr, tuple, list)
 _RULED = ("custom_jvp3", "custom_vjp3")
@@ -45,25 +46,68 @@ def is_function(value: Any) -> bool:
 
 def captured_tracers(f: Any) -> list[Any]:
     """The tracers that a function captures: all that its key goes by."""
-    walk = _Walk()
-    walk.of(f)
-    return walk.tracers
+    return _tracers([f])
 
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
-    walk, programs, seen = _Walk(), [program], {id(program)}
+    functions, programs, seen = [], [program], {id(program)}
     while programs:
         for eqn in programs.pop().eqns:
             for value in eqn.params.values():
                 if isinstance(value, _FUNCTIONS):
-                    walk.of(value)
+                    functions.append(value)
                 elif isinstance(value, _PROGRAMS):
                     inner = value if isinstance(value, tuple | list) else (value,)
                     new = [p for p in inner if isinstance(p, jex.Jaxpr) and id(p) not in seen]
                     seen.update(map(id, new))
                     programs += new
-    return walk.tracers
+    return _tracers(functions)
+
+
+def _tracers(waiting: list[Any]) -> list[Any]:
+    """The tracers among these values and what they hold, as far as a key of them looks."""
+    found: list[Any] = []
+    seen: dict[int, Any] = {}
+    while waiting:
+        value = waiting.pop()
+        if type(value) in _PLAIN or id(value) in seen:
+            continue
+        seen[id(value)] = value  # held, so that no other value takes its place
+        match value:
+            case jax.core.Tracer():
+                found.append(value)
+            case linear_util.WrappedFun():
+                waiting += (value.f, *value.transforms)
+            case types.FunctionType():
+                waiting += (*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+                waiting += () if _is_jaxs(value) else (value.__globals__[name] for name in global_names(value))
+            case types.MethodType():
+                waiting += (value.__self__, value.__func__)
+            case functools.partial():
+                waiting += (value.func, *value.args, *value.keywords.values())
+            case tuple() | list():
+                waiting += value
+            case dict():
+                waiting += (*value, *value.values())
+            case np.ndarray() | jax.Array() | set() | frozenset() | types.ModuleType() | type():
+                pass
+            case _ if has_rule(value):
+                waiting += () if is_global_of_jax(value) else (v for k, v in vars(value).items() if k[:2] != "__")
+            case _ if type(value).__name__ == _HELD and _is_jaxs(type(value)):
+                waiting.append(value.val)
+            case _ if type(value).__hash__ in (None, object.__hash__) and not _is_jaxs(type(value)):
+                waiting += getattr(value, "__dict__", {}).values()
+    return found
+
+
+_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
+
+
+def _cells(f: types.FunctionType) -> list[Any]:
+    """What a function captures, but for the memory of JAX's."""
+    held, jaxs = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True), _is_jaxs(f)
+    return [cell.cell_contents for name, cell in held if not is_empty(cell) and not (jaxs and name == _MEMO)]
 
 
 class _Walk:
@@ -71,7 +115,6 @@ class _Walk:
 
     def __init__(self) -> None:
         self.numbers: dict[int, tuple[int, Any]] = {}
-        self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
         if isinstance(value, PLAIN):
@@ -91,7 +134,6 @@ class _Walk:
             case tuple() | list():
                 return (type(value), tuple(map(self.of, value)))
             case jax.core.Tracer():
-                self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
                 return identity.key_of(value) if value.size < _LARGE else Same(value)
@@ -108,9 +150,7 @@ class _Walk:
 
     def function(self, f: types.FunctionType) -> Hashable:
         """The code of a function with what it captures; JAX's own functions read no variable of their module."""
-        jaxs = _is_jaxs(f)
-        held = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        cells = [cell.cell_contents for name, cell in held if not is_empty(cell) and not (jaxs and name == _MEMO)]
+        cells, jaxs = _cells(f), _is_jaxs(f)
         read = () if jaxs else tuple((name, self.read(f, f.__globals__[name])) for name in global_names(f))
         return (f.__code__, tuple(map(self.of, cells)), self.of(f.__defaults__), self.of(f.__kwdefaults__), read)
 
@@ -125,7 +165,7 @@ class _Walk:
         if kind is object or _is_jaxs(kind):
             if kind.__name__ in _STATE or kind.__name__ in _MARKS:
                 return kind
-            return (kind, self.of(value.val)) if kind.__name__ == "Unhashable" else identity.key_of(value)
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
         return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
 

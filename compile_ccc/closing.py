@@ -49,7 +49,12 @@ def parameters(eqn: Any) -> dict[str, Any]:
     return {name: _closed_program(value) for name, value in eqn.params.items()}
 
 
+_NO_PROGRAMS = frozenset({bool, int, float, str, type(None), np.dtype})
+
+
 def _closed_program(value: Any) -> Any:
+    if type(value) in _NO_PROGRAMS:
+        return value
     if isinstance(value, tuple) and any(isinstance(v, jex.Jaxpr) for v in value):
         return tuple(map(_closed_program, value))
     if not isinstance(value, jex.Jaxpr) or not rules.held_tracers(value):
@@ -60,8 +65,9 @@ def _closed_program(value: Any) -> Any:
 
 def captures(eqn: Any) -> bool:
     """Whether an equation calls a function whose rule captured tracers."""
-    named = eqn.primitive.name == "custom_jvp_call"
-    return named and any(map(rules.captured_tracers, filter(rules.is_function, eqn.params.values())))
+    if eqn.primitive.name != "custom_jvp_call":
+        return False
+    return any(map(rules.captured_tracers, filter(rules.is_function, eqn.params.values())))
 
 
 @contextmanager

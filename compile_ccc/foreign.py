@@ -21,6 +21,7 @@ from combinators.memo import remembered
 from combinators.rules import PLAIN
 
 CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
+PLAINEST = frozenset({types.NoneType, bool, int, float, complex, str, bytes})  # of these, soon told
 DESCRIPTORS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,

@@ -30,6 +30,7 @@ from compile_ccc.foreign import (
     JAX,
     METHODS,
     NOW,
+    PLAINEST,
     QUIET,
     STATELESS,
     STEADY,
@@ -87,7 +88,7 @@ class _Walk:
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
     def push(self, values: Iterable[Any], held: bool = False) -> None:
-        self.waiting += [(value, held) for value in values if not isinstance(value, CONSTANT)]
+        self.waiting += [(v, held) for v in values if type(v) not in PLAINEST and not isinstance(v, CONSTANT)]
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
