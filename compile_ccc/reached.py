@@ -21,6 +21,7 @@ import numpy as np
 
 from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
 from combinators.identity import Interned
+from combinators.memo import Remembered
 from combinators.rules import is_empty
 from compile_ccc.foreign import (
     CHANGING,
@@ -167,7 +168,7 @@ class _Walk:
                 given = functools.partial(value.get, None)
                 self.watch.answers.append((given, given()))
                 self.push((given(),), held)
-            case _ if isinstance(value, DESCRIPTORS):
+            case _ if isinstance(value, (*DESCRIPTORS, Remembered)):
                 pass
             case _:
                 self.object(value, held)
