@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +23,28 @@ def whole(name: str, number: Any, least: int, most: int | None = None) -> int:
         got=f"{number!r} of type {type(number).__name__}",
         hint="numbers of things are ints of Python, which tracing does not change",
     )
+
+
+def real(name: str, number: Any, zero: bool = False) -> float:
+    """The float that a finite number above 0 is, or from 0 on; truth values and arrays are none.
+
+    Raises `ArgumentError`.
+    """
+    is_real = isinstance(number, int | float | np.integer | np.floating) and not isinstance(number, bool)
+    if is_real and (0 < number < math.inf or (zero and number == 0)):
+        return float(number)
+    raise ArgumentError(
+        f"{name} is no number that it can be",
+        expected=f"a finite number of Python {'from 0 on' if zero else 'above 0'}",
+        got=f"{number!r} of type {type(number).__name__}",
+        hint="it is part of the program, so no array, and no traced number, can stand for it",
+    )
+
+
+def flags(**settings: Any) -> None:
+    """Raises `ArgumentError` for settings, given by their names, that are not True or False."""
+    for name, setting in settings.items():
+        one_of(name, setting, (False, True), "it is a truth value of Python")
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any], hint: str) -> None:
@@ -66,3 +89,15 @@ def check_loop(reverse: Any, length: Any) -> None:
     one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
     if length is not None:
         whole("the length of a loop", length, 0)
+
+
+def check_policy(policy: Any, line: str | None = None) -> None:
+    """Raises `ArgumentError` for what is no policy of a checkpoint; at this line, if it is not the running one."""
+    if not (policy is None or callable(policy)):
+        raise ArgumentError(
+            "this is no policy of a checkpoint",
+            expected="a function such as jax.checkpoint_policies.dots_saveable, or None",
+            got=f"{policy!r} of type {type(policy).__name__}",
+            line=line,
+            hint="it is asked, for each operation, whether what that gives is kept for the way back",
+        )

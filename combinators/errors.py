@@ -210,8 +210,17 @@ def definition_line(f: Any) -> str:
 
 def line_of_error(error: BaseException) -> str:
     """The innermost line of the user's own code that an error came through, or that is running."""
-    frames = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
-    return user_line(reversed(frames)) or user_line()
+    return user_line(reversed(_way(error))) or user_line()
+
+
+def is_of_users_code(error: BaseException) -> bool:
+    """Whether an error came through the user's own code, that of no installed library, since it was raised."""
+    return any(is_users(name) and INSTALLED.isdisjoint(Path(name).parts) for name, _ in _way(error))
+
+
+def _way(error: BaseException) -> list[tuple[str, int]]:
+    """The frames that an error came through, outermost first."""
+    return [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

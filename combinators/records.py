@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from combinators.errors import ArgumentError
 from combinators.memo import Table
 
 _OURS = ("combinators", "compile_ccc", "tangents")
@@ -31,8 +32,27 @@ class Record:
         self.keys, self.form, self.parts = keys, form, tuple(parts)
 
     def close(self) -> Any:
-        """The user's own value, made of the values of the parts."""
-        return self.form.unflatten(map(from_records, self.parts))
+        """The user's own value, made of the values of the parts.
+
+        Raises `ArgumentError` if these are no arrays, as in a Hessian, and the class does not take them.
+        """
+        parts = list(map(from_records, self.parts))
+        try:
+            return self.form.unflatten(parts)
+        except Exception as error:
+            if jax.tree_util.all_leaves(parts):
+                raise
+            raise ArgumentError(
+                "a derivative holds values where a class takes arrays alone",
+                expected=f"a class {self._name} that can be put together of pytrees",
+                got=f"{type(error).__name__} from its unflatten function",
+                hint="differentiate by its arrays: hessian(lambda a, b: f(Model(a, b)), argnums=(0, 1)); or let its "
+                "unflatten function check nothing",
+            ) from error
+
+    @property
+    def _name(self) -> str:
+        return self.form.node_data()[0].__name__
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and (self.form, self.parts) == (other.form, other.parts)
@@ -40,9 +60,8 @@ class Record:
     __hash__ = None  # type: ignore[assignment]  # parts may be arrays
 
     def __repr__(self) -> str:
-        name = self.form.node_data()[0].__name__
         parts = (f"{str(key).strip('.[]')}={part!r}" for key, part in zip(self.keys, self.parts, strict=True))
-        return f"{name}({', '.join(parts)})"
+        return f"{self._name}({', '.join(parts)})"
 
 
 jax.tree_util.register_pytree_with_keys(

@@ -17,7 +17,7 @@ import numpy as np
 
 from combinators.base import Term, only_terms
 from combinators.base import combinator as _term
-from combinators.edges import check_loop
+from combinators.edges import check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
 from combinators.types import LEAF, Type, children, require_types, require_values
@@ -276,12 +276,8 @@ def checkpoint(f: Term, policy: Any = None, prevent_cse: bool = True) -> Term:
     `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
     """
     only_terms("checkpoint", (f,))
-    if not ((policy is None or callable(policy)) and isinstance(prevent_cse, bool)):
-        raise ArgumentError(
-            "a checkpoint has a policy and says whether its runs are kept apart",
-            expected="a function such as jax.checkpoint_policies.dots_saveable, or None; and a truth value",
-            got=(policy, prevent_cse),
-        )
+    flags(prevent_cse=prevent_cse)
+    check_policy(policy)
     return Checkpoint(f, policy, prevent_cse)
 
 

@@ -20,8 +20,10 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from combinators import rules, staging
+from combinators.errors import LeakedFunctionError
 from combinators.types import is_discrete, type_of
 from compile_ccc import compat
+from compile_ccc.refusals import of_a_rule
 
 type Place = Callable[[Any], Any]  # of a tracer in the program around, None if it belongs to another one
 
@@ -37,6 +39,8 @@ def closed(eqn: Any, place: Place) -> tuple[Any, list[Any]] | None:
         call, captured = _call(eqn)
     except jax.errors.UnexpectedTracerError:  # it captured what was mapped, by a `jax.vmap` that has ended
         return None
+    except LeakedFunctionError as error:
+        raise of_a_rule(error) from error
     places = list(map(place, captured))
     if not captured or None in places:
         return None

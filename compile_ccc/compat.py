@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.core
 import jax.extend.core as jex
+import numpy as np
+from jax import lax
 from jax.interpreters import ad
 
-from combinators.memo import ByObject
+from combinators.errors import DiffcurryError, is_of_users_code
+from combinators.memo import ByObject, remembered
+from combinators.staging import program as program_of
 from combinators.staging import settings
 
 
@@ -66,10 +71,14 @@ def refuses_tracer(error: Exception) -> bool:
 
 
 def says_no_rule(error: Exception) -> bool:
-    """Whether JAX says by this error that it has no derivative of an operation."""
-    return (
-        isinstance(error, ValueError | TypeError | NotImplementedError) or type(error).__name__ == "CustomVJPException"
-    )
+    """Whether JAX says by this error that it has no derivative of an operation, or none that fits.
+
+    What a rule of the user's raises by itself, it does not.
+    """
+    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, DiffcurryError)
+    missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
+    own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
+    return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))
 
 
 def is_tracing() -> bool:
@@ -101,6 +110,14 @@ def keeps_rule(params: dict[str, Any]) -> bool:
     return ruled or any(map(_holds_rule, jex.jaxprs_in_params(params)))
 
 
+def keeps_little(params: dict[str, Any]) -> bool:
+    """Whether an operation is a function with a rule whose author wants its own value in the first run of a checkpoint.
+
+    That is `optimize_remat` of a `jax.custom_vjp` that JAX has as an object of its own.
+    """
+    return getattr(params.get("_prim"), "opt_remat", False) is True
+
+
 _ruled: ByObject[Any, bool] = ByObject("programs with rules of derivatives in them")
 
 
@@ -112,3 +129,56 @@ def _holds_rule(program: Any) -> bool:
 def flags() -> tuple[Any, ...]:
     """What the program of a term depends on besides the term and its types."""
     return settings()
+
+
+@remembered(entries=1024)
+def call_parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
+    """Those of a call with so many inputs and outputs, as JAX writes them."""
+    sizes = {2: inputs, 3: outputs}
+    resized = lambda v: v[:1] * sizes[len(v)] if type(v) is tuple and len(v) in sizes else v
+    return {key: resized(value) for key, value in _of_call(mesh).items()}
+
+
+@remembered(entries=64)
+def _of_call(_: Any) -> dict[str, Any]:
+    """Those of a call with two inputs and three outputs: what has as many entries has one for each."""
+    call = jax.jit(lambda x, y: (lax.neg(x), lax.neg(y), lax.neg(x)))
+    return _written(jex.primitives.jit_p, call, 0.0, 0.0)
+
+
+@remembered(entries=1)
+def cond_parameters() -> dict[str, Any]:
+    """Those of a choice, as JAX writes them."""
+    return _written(jex.primitives.cond_p, lambda p, x: [lax.cond(p, lax.neg, lax.abs, x)], True, 0.0)
+
+
+@remembered(entries=1024)
+def scan_parameters(constants: int, states: int, rows: int, outputs: int) -> dict[str, Any]:
+    """Those of a loop with so many values of each kind, as JAX writes them."""
+
+    def loop(*values: Any) -> list[Any]:
+        held = values[:constants]
+
+        def step(state: Any, row: Any) -> Any:
+            total = sum((*held, *state, *row), start=lax.neg(1.0))
+            return [lax.add(s, total) for s in state], [lax.neg(total)] * outputs
+
+        given = list(values[constants : constants + states]), list(values[constants + states :])
+        return jax.tree.leaves(lax.scan(step, *given, length=1))
+
+    number, line = np.float32(0), np.zeros(1, "float32")
+    return _written(jex.primitives.scan_p, loop, *[number] * (constants + states), *[line] * rows)
+
+
+@remembered(entries=1)
+def solve_parts() -> Any:
+    """The kind of tuple in which a linear equation has its programs, as JAX writes it."""
+    equal = lambda b: [lax.custom_linear_solve(lax.neg, b, lambda _, b: lax.neg(b), symmetric=True)]
+    return type(_written(jex.primitives.linear_solve_p, equal, 0.0)["jaxprs"])
+
+
+def _written(primitive: jex.Primitive, f: Any, *like: Any) -> dict[str, Any]:
+    """The parameters of an operation, read off the program that JAX writes of f."""
+    with jax.disable_jit(False):
+        program = program_of(f, map(jax.typeof, like))
+    return next(eqn.params for eqn in program.eqns if eqn.primitive is primitive)

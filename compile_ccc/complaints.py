@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from combinators.errors import (
+    ArgumentError,
     BudgetError,
     CompositionError,
     DiffcurryError,
@@ -17,24 +21,115 @@ from combinators.errors import (
     line_of_error,
 )
 
-_NEEDS_VALUE = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""
+
+
+def _paragraph(number: int, otherwise: int = 0) -> Callable[[str], str]:
+    """The paragraph of this number on one line; the other one if there are not so many."""
+
+    def got(text: str) -> str:
+        paragraphs = text.split("\n\n")
+        return " ".join(paragraphs[number if len(paragraphs) > max(number, -1 - number) else otherwise].split())
+
+    return got
+
+
+@dataclass(frozen=True)
+class _Complaint:
+    """Errors of one meaning: those of these `types`, and those whose text has the `words`, a regular expression.
+
+    `behind` says that the text of the error's cause counts too, and `got` what of the text is told.
+    """
+
+    error: type[DiffcurryError]
+    what: str
+    expected: str
+    hint: str
+    words: str = "(?!)"
+    types: tuple[type[Exception], ...] = ()
+    got: Callable[[str], str] = _first_line
+    behind: bool = False
+
+    def means(self, error: Exception) -> bool:
+        """Whether the error is of this meaning."""
+        text = f"{error} {error.__cause__}" if self.behind else str(error).strip()
+        return isinstance(error, self.types) or re.search(self.words, text) is not None
+
+    def ours(self, error: Exception) -> DiffcurryError:
+        """The error of ours in its place."""
+        got = self.got(str(error).strip())
+        return self.error(self.what, expected=self.expected, got=got, line=line_of_error(error), hint=self.hint)
+
+
+_HOLDS_ARRAY = _Complaint(
+    UnsupportedError,
+    "a function of one number holds an array of the program",
+    "a function of its argument, and of numbers that are known",
+    "write x.at[i].set(f(x[i])) for x.at[i].apply(f), and lax.scan or associative_scan for a reduction",
+    words="can't close over Tracers|update_consts was not hashable",
+    behind=True,
 )
-_ASKS_FOR_VALUE = (  # words of other errors that mean the same: shapes, static arguments, keys of dicts, text
-    "This concrete value was not available",
-    "unhashable type: 'DynamicJaxprTracer'",
-    "was not hashable: JitTracer",
-    "was not hashable: (JitTracer",
-    "Only integer scalar arrays can be converted to a scalar index",
-    "Shapes must be 1D sequences of concrete values",
-    "expected a sequence of integers or a single integer, got 'JitTracer",
-    "Tracer.__format__",
+_COMPLAINTS = (
+    _Complaint(
+        BudgetError,
+        "a program nests deeper than Python's stack",
+        "functions that call each other some hundreds deep at most",
+        "what is traced cannot end a recursion: use lax.while_loop or lax.scan; else sys.setrecursionlimit",
+        types=(RecursionError,),
+    ),
+    _Complaint(
+        TracedBranchError,
+        "Python needs the value of a traced array",
+        "control flow and shapes that do not depend on traced values",
+        "use jnp.where or lax.cond; a captured number that is configuration is an int, or C.const(v).value",
+        words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
+        "|unhashable type: 'DynamicJaxprTracer'"
+        r"|was not hashable: \(?JitTracer"
+        "|Only integer scalar arrays can be converted to a scalar index"
+        "|Shapes must be 1D sequences of concrete values"
+        "|expected a sequence of integers or a single integer, got 'JitTracer"
+        "|Tracer.__format__",
+        types=(
+            jax.errors.ConcretizationTypeError,
+            jax.errors.TracerArrayConversionError,
+            jax.errors.TracerIntegerConversionError,
+            jax.errors.NonConcreteBooleanIndexError,
+        ),
+    ),
+    _Complaint(
+        NotDifferentiableError,
+        "a function is to have a rule of its own, and has none yet",
+        "a rule, by defjvp or defvjp",
+        "define the rule before the function is called",
+        words="^No (JVP|VJP) defined",
+    ),
+    _HOLDS_ARRAY,
+    _Complaint(
+        LoopError,
+        "the state of a loop changes its type",
+        "a step that gives back the structure, shapes and dtypes of the state",
+        "give the initial state the structure, shapes and dtypes that every step returns",
+        words="^(scan body|while_loop body|cond_fun must|body_fun)",
+        got=_paragraph(1),
+    ),
+    _Complaint(
+        CompositionError,
+        "the branches of a case give different types",
+        "branches that give the same structure, shapes and dtypes",
+        "every branch needs the same result type: convert, or fill up with zeros",
+        words="^(cond|switch) branch",
+        got=_paragraph(-2),
+    ),
+    _Complaint(
+        ArgumentError,
+        "a rule of a function for jax.vmap gives another type than the function",
+        "of the function's type, with the mapped axis in front if the rule says that it is mapped",
+        "correct the rule of jax.custom_batching.custom_vmap; it sees arguments with their mapped axis in front",
+        words=r"^\(ShapedArray\(",  # an assertion of JAX's
+    ),
 )
-_LOOPS = ("scan body", "while_loop body", "cond_fun must", "body_fun")
-_BRANCHES = ("cond branch", "switch branch")
 
 
 class complaints:
@@ -44,69 +139,15 @@ class complaints:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
-        if isinstance(error, _HERE) and not isinstance(error, DiffcurryError) and (found := _ours(error)) is not None:
-            raise found from error
+        if isinstance(error, _CAUGHT) and not isinstance(error, DiffcurryError):
+            found = next((complaint for complaint in _COMPLAINTS if complaint.means(error)), None)
+            if found is not None:
+                raise found.ours(error) from error
 
 
-_HERE = (TypeError, ValueError, IndexError, RecursionError, NotImplementedError, AttributeError)
-
-
-def _ours(error: Exception) -> DiffcurryError | None:
-    text = str(error).strip()
-    paragraphs = text.split("\n\n") or [""]
-    told = " ".join(paragraphs[1 if len(paragraphs) > 1 else 0].split())
-    if isinstance(error, RecursionError):
-        return BudgetError(
-            "a program nests deeper than Python's stack",
-            expected="functions that call each other some hundreds deep at most",
-            got=text,
-            line=line_of_error(error),
-            hint="what is traced cannot end a recursion: use lax.while_loop or lax.scan; else sys.setrecursionlimit",
-        )
-    if isinstance(error, _NEEDS_VALUE) or any(words in text for words in _ASKS_FOR_VALUE):
-        return TracedBranchError(
-            "Python needs the value of a traced array",
-            expected="control flow and shapes that do not depend on traced values",
-            got=text.splitlines()[0],
-            line=line_of_error(error),
-            hint="use jnp.where or lax.cond; a captured number that is configuration is an int, or C.const(v).value",
-        )
-    if text.startswith(("No JVP defined", "No VJP defined")):
-        return NotDifferentiableError(
-            "a function is to have a rule of its own, and has none yet",
-            expected="a rule, by defjvp or defvjp",
-            got=text.splitlines()[0],
-            line=line_of_error(error),
-            hint="define the rule before the function is called",
-        )
-    if holds_array(error):
-        return UnsupportedError(
-            "a function of one number holds an array of the program",
-            expected="a function of its argument, and of numbers that are known",
-            got=text.splitlines()[0],
-            line=line_of_error(error),
-            hint="write x.at[i].set(f(x[i])) for x.at[i].apply(f), and lax.scan or associative_scan for a reduction",
-        )
-    if text.startswith(_LOOPS):
-        return LoopError(
-            "the state of a loop changes its type",
-            expected="a step that gives back the structure, shapes and dtypes of the state",
-            got=told,
-            line=line_of_error(error),
-            hint="give the initial state the structure, shapes and dtypes that every step returns",
-        )
-    if text.startswith(_BRANCHES):
-        return CompositionError(
-            "the branches of a case give different types",
-            expected="branches that give the same structure, shapes and dtypes",
-            got=" ".join(" ".join(paragraphs[-2 if len(paragraphs) > 2 else 0 :][:1]).split()),
-            line=line_of_error(error),
-            hint="every branch needs the same result type: convert, or fill up with zeros",
-        )
-    return None
+_CAUGHT = (TypeError, ValueError, IndexError, RecursionError, NotImplementedError, AttributeError, AssertionError)
 
 
 def holds_array(error: Exception) -> bool:
     """Whether JAX refuses a function of numbers by this error, or the one behind it, since it holds an array."""
-    text = f"{error} {error.__cause__}"
-    return "can't close over Tracers" in text or "update_consts was not hashable" in text
+    return _HOLDS_ARRAY.means(error)

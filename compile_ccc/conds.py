@@ -7,10 +7,8 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
-from jax import lax
 
 from combinators import control, staging
-from combinators.memo import remembered
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import current
@@ -31,7 +29,7 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     if any(t != types[0] or p.is_high or p.jaxpr.effects for t, p in zip(types, programs, strict=True)):
         return control.switch(which, [lambda p=p: inlined(p) for p in programs])
     values = {id(value): value for program in programs for value in program.constants}
-    params = {**_written(), "branches": tuple(_over(program, values) for program in programs)}
+    params = {**compat.cond_parameters(), "branches": tuple(_over(program, values) for program in programs)}
     wires = [recorder.wire(value) for value in (which, *values.values())]
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
@@ -52,11 +50,3 @@ def _over(program: Program, values: dict[int, Any]) -> Any:
     inputs = [own.get(name) or jex.Var(jax.typeof(value)) for name, value in values.items()]
     names = staging.names("branch", len(inputs), len(program.outputs))
     return jex.Jaxpr([], inputs, program.outputs, program.equations, jex.no_effects, names)
-
-
-@remembered(entries=1)
-def _written() -> dict[str, Any]:
-    """The parameters of a choice, as JAX writes them."""
-    with jax.disable_jit(False):
-        program = staging.program(lambda p, x: [lax.cond(p, lax.neg, lax.abs, x)], map(jax.typeof, (True, 0.0)))
-    return next(e.params for e in program.eqns if e.primitive is jex.primitives.cond_p)

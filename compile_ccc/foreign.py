@@ -12,6 +12,7 @@ import threading
 import types
 import typing
 from collections import deque, namedtuple
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -21,7 +22,8 @@ from combinators.memo import remembered
 from combinators.rules import PLAIN
 
 CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
-PLAINEST = frozenset({types.NoneType, bool, int, float, complex, str, bytes})  # of these, soon told
+PARTS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})  # with parts
+PLAINEST = frozenset({types.NoneType, bool, int, float, complex, str, bytes})  # without any: soon told from the rest
 DESCRIPTORS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
@@ -87,3 +89,14 @@ def is_of_python(kind: type, slots: int) -> bool:
     bases = (base for base in CONTAINERS if issubclass(kind, base))
     counted = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     return kind.__basicsize__ <= next(bases, object).__basicsize__ + 8 * counted
+
+
+def fixed_parts(form: Any) -> Iterator[Any]:
+    """What the nodes of a pytree, but for our own, hold beside their parts."""
+    waiting = [form]
+    while waiting:
+        form = waiting.pop()
+        node = form.node_data()
+        if node is not None and package(node[0].__module__) not in QUIET:
+            yield node[1]
+        waiting += form.children()

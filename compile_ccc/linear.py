@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.extend.core as jex
-from jax import lax
 
-from combinators import control, staging
-from combinators.memo import remembered
+from combinators import control
 from combinators.terms import Solve
 from combinators.types import Function
 from compile_ccc import compat
 from compile_ccc.lambda_terms import Arrow, Var, atom_type, lam, single
 from compile_ccc.recorder import current
 from compile_ccc.recording import record
+from compile_ccc.refusals import sources
 
 if TYPE_CHECKING:
     from compile_ccc.read import Builder
@@ -42,7 +41,8 @@ def solved(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         cod = (type, of_aux) if gives_aux else type
         functions.append(block.let(lam(x, inner.close(inner.build(list(results), cod))), Function(type, cod)))
     result = functions[2].type.cod
-    arrow = Arrow(Solve(aux), (*functions, block.build(list(b), type)))
+    term = Solve(aux)
+    arrow = Arrow(term, (*functions, block.build(list(b), type)), sources(eqn, block.calls))
     return block.leaves(block.let(arrow, result), result)
 
 
@@ -55,7 +55,7 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     if any(p.is_high or p.jaxpr.effects for p in programs):
         return control.solve(functions, b, aux)
     values = [value for program in programs for value in program.constants]
-    form = _written()
+    form = compat.solve_parts()
     params = {
         "const_lengths": form(*(len(program.constants) for program in programs)),
         "jaxprs": form(*(program.jaxpr for program in programs)),
@@ -63,12 +63,3 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     wires = [recorder.wire(value) for value in (*values, *jax.tree.leaves(b))]
     results = recorder.append(_SOLVE, params, wires, [v.aval for v in programs[2].outputs], jex.no_effects)
     return programs[2].form.unflatten(results)
-
-
-@remembered(entries=1)
-def _written() -> Any:
-    """The kind of tuple in which JAX writes the programs of an equation down."""
-    equal = lambda b: [lax.custom_linear_solve(lax.neg, b, lambda _, b: lax.neg(b), symmetric=True)]
-    with jax.disable_jit(False):
-        program = staging.program(equal, [jax.typeof(0.0)])
-    return type(next(e.params["jaxprs"] for e in program.eqns if e.primitive is _SOLVE))

@@ -17,6 +17,7 @@ from combinators.infer import infer
 from combinators.joining import widen
 from combinators.loop_types import run
 from combinators.memo import remembered
+from combinators.records import as_records
 from combinators.terms import Const, Curry, Eval, Fold, Operator, Proj, compose, prod
 from combinators.types import Function, Tensor, type_of
 from combinators.values import Closure
@@ -54,13 +55,14 @@ def _code(instance: Instance, leaves: tuple[Tensor, ...], _: Any, form: Any, __:
 def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...], Any]:
     """f as a closure from the leaves of x to those of its result, with these leaves, and the form of the result.
 
-    The functions in x are known where f is traced, and only their environments vary.
+    The functions in x are known where f is traced, and only their environments vary.  In the form, classes that take
+    arrays alone are held open.
     """
     leaves, form = jax.tree.flatten(x)
     forms: list[Any] = []
 
     def flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
-        results, result_form = jax.tree.flatten(f(form.unflatten(given)))
+        results, result_form = jax.tree.flatten(as_records(f(form.unflatten(given))))
         forms.append(result_form)
         return tuple(results)
 

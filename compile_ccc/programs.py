@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 import numpy as np
-from jax import lax
 
 from combinators import staging
 from combinators.memo import remembered
@@ -78,7 +77,8 @@ class Program:
         wanted = {v for equation in rest for v in equation.invars if type(v) is not jex.Literal}
         wanted.update(v for v in self.outputs if type(v) is not jex.Literal)
         results = [v for equation in before for v in equation.outvars if v in wanted]
-        return Program(self.constants, self.variables[: len(self.constants)], results, before), rest
+        variables = self.variables[: len(self.constants)]
+        return Program(self.constants, variables, results, before, is_high=self.is_high), rest
 
     def fixed(self) -> dict[int, Any]:
         """The outputs that are constants: their values by their numbers."""
@@ -122,7 +122,11 @@ class Program:
     def parameters(self) -> dict[str, Any]:
         """The parameters of a call of the program, as JAX writes them."""
         sizes = len(self.variables), max(len(self.outputs), 1)
-        return {**_parameters(*sizes, jax.sharding.get_abstract_mesh()), "jaxpr": self.jaxpr, "name": self.name}
+        return {
+            **compat.call_parameters(*sizes, jax.sharding.get_abstract_mesh()),
+            "jaxpr": self.jaxpr,
+            "name": self.name,
+        }
 
     def __call__(self, *leaves: Any) -> Any:
         """The result on the leaves of the arguments, by one call of the program's name."""
@@ -164,27 +168,6 @@ def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
             results = results if equation.primitive.multiple_results else [results]
         env.update(zip(equation.outvars, results, strict=True))
     return [of(v) for v in jaxpr.outvars]
-
-
-@remembered(entries=1024)
-def _parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
-    """The parameters of a call with so many inputs and outputs, as JAX writes them."""
-    return {key: _resized(value, inputs, outputs) for key, value in _written_call(mesh).items()}
-
-
-@remembered(entries=16)
-def _written_call(mesh: Any) -> dict[str, Any]:
-    """The parameters of a call with two inputs and three outputs."""
-    call = jax.jit(lambda x, y: (lax.neg(x), lax.neg(y), lax.neg(x)))
-    real = jax.typeof(0.0)
-    with jax.disable_jit(False):
-        return staging.program(call, [real, real]).eqns[0].params
-
-
-def _resized(value: Any, inputs: int, outputs: int) -> Any:
-    """A parameter for other numbers: of two entries, it has one for each input, and of three one for each output."""
-    sizes = {2: inputs, 3: outputs}
-    return value[:1] * sizes[len(value)] if type(value) is tuple and len(value) in sizes else value
 
 
 def literal_of(value: Any) -> Any:

@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -31,6 +31,7 @@ from compile_ccc.foreign import (
     JAX,
     METHODS,
     NOW,
+    PARTS,
     PLAINEST,
     QUIET,
     STATELESS,
@@ -89,7 +90,10 @@ class _Walk:
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
     def push(self, values: Iterable[Any], held: bool = False) -> None:
-        self.waiting += [(v, held) for v in values if type(v) not in PLAINEST and not isinstance(v, CONSTANT)]
+        for value in values:
+            kind = type(value)
+            if kind not in PLAINEST and (kind in PARTS or not isinstance(value, CONSTANT)):
+                self.waiting.append((value, held))
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
@@ -283,14 +287,3 @@ class _Walk:
         if hasattr(value, "__dict__"):
             self.entries(vars(value), held or whose in QUIET)
         self.push((kind,), held)
-
-
-def fixed_parts(form: Any) -> Iterator[Any]:
-    """What the nodes of a pytree, but for our own, hold beside their parts."""
-    waiting = [form]
-    while waiting:
-        form = waiting.pop()
-        node = form.node_data()
-        if node is not None and package(node[0].__module__) not in QUIET:
-            yield node[1]
-        waiting += form.children()

@@ -166,7 +166,7 @@ class Builder:
         if eqn.primitive.name == "custom_linear_solve":
             return solved(self, eqn, operands)
         if eqn.primitive.name == "remat2":
-            return checkpointed(self, eqn.params, operands)
+            return checkpointed(self, eqn, operands)
         if self.functions and concerns_functions(eqn):
             results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
             if results is None:

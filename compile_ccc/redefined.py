@@ -35,6 +35,7 @@ type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, an
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts hold no functions
+_CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
 
 
@@ -61,7 +62,8 @@ def _reached(f: Any) -> list[Any]:
     seen: dict[int, Any] = {}  # held, so that no other value takes its place
     while waiting:
         value = waiting.pop()
-        if isinstance(value, _NO_CALLERS) or type(type(value)) is Interned or id(value) in seen:
+        kind = type(value)
+        if (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)) or id(value) in seen:
             continue
         seen[id(value)] = value
         if has_rule(value):

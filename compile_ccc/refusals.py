@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from combinators.errors import DiffcurryError, FunctionArithmeticError, UnsupportedError, user_line
+from combinators.errors import DiffcurryError, FunctionArithmeticError, LeakedFunctionError, UnsupportedError, user_line
 from compile_ccc import compat
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 
@@ -29,7 +29,7 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
             f"{name} has an effect whose order matters",
             expected="a pure program",
             got=name,
-            line=_line(eqn, calls),
+            line=line_at(eqn, calls),
             hint="jax.debug.print and jax.pure_callback are allowed",
         )
 
@@ -42,7 +42,7 @@ def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
             f"functions are made or applied inside {name}",
             expected="a body over arrays",
             got=f"function(...) or a call of a function value in the body of {name}",
-            line=_line(eqn, calls),
+            line=line_at(eqn, calls),
             hint="make and apply functions outside of it; inside lax.scan and lax.cond they are allowed",
         )
     if name not in _STRUCTURE and not bodies:
@@ -50,19 +50,31 @@ def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
             f"{name} is applied to a function",
             expected="an array",
             got="a function",
-            line=_line(eqn, calls),
+            line=line_at(eqn, calls),
             hint="call it first: f(x) is an array where f is not",
         )
     return UnsupportedError(
         f"a function passes through {name}",
         expected="arrays there",
         got="a function",
-        line=_line(eqn, calls),
+        line=line_at(eqn, calls),
         hint="apply the function on both sides, and let the results pass",
     )
 
 
-def _line(eqn: Any, calls: list[Any]) -> str:
+def of_a_rule(error: LeakedFunctionError) -> UnsupportedError:
+    """In the place of the error that a function value raises in the rule of a function, which JAX runs on its own."""
+    return UnsupportedError(
+        "a rule of jax.custom_jvp or jax.custom_vjp was given, or captured, a function value of the program",
+        expected="arrays, and functions of Python",
+        got=error.got,
+        line=error.line,
+        hint="custom(f, pullback), of tangents, is for functions of functions: their cotangents are their calls",
+    )
+
+
+def line_at(eqn: Any, calls: list[Any]) -> str:
+    """The user's line of an equation, inside of these calls."""
     return line_of(sources(eqn, calls))
 
 

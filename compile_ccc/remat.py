@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.extend.core as jex
 
+from combinators.edges import check_policy
 from compile_ccc.lambda_terms import Again, atom_type, free_variables, single
 from compile_ccc.recorder import current
 from compile_ccc.recording import record
+from compile_ccc.refusals import line_at
 
 if TYPE_CHECKING:
     from compile_ccc.read import Builder
 
 
-def checkpointed(block: Builder, params: dict[str, Any], operands: list[Any]) -> list[Any]:
+def checkpointed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """checkpoint b, for the program b of a `remat2` equation, on its operands"""
+    params = eqn.params
+    check_policy(params["policy"], line_at(eqn, block.calls))
     inner, prevent = block.inner(), params["prevent_cse"]
     results = inner.run(params["jaxpr"], operands)
     type = single([atom_type(a) for a in results])

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.core
 import jax.extend.core as jex
-from jax import lax
 
-from combinators import control, staging
-from combinators.memo import remembered
+from combinators import control
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import aval_of, current
@@ -32,7 +29,7 @@ def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | Non
         again = lambda s, x: program.form.unflatten(run(program, jax.tree.leaves((s, x))))
         return control.scan(again, state, xs, length, reverse)
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
-    params = _written(len(program.constants), len(before), len(rows), len(out))
+    params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
     wires = [recorder.wire(value) for value in (*program.constants, *before, *rows)]
     types = [*(v.aval for v in after), *(jex.unmapped_aval(steps, 0, v.aval) for v in out)]
     results = recorder.append(
@@ -50,23 +47,3 @@ def _passes(program: Program, after: list[Any], out: list[Any]) -> bool:
     inputs = program.variables[len(program.constants) :]
     rows = {id(v) for v in inputs[len(after) :]}
     return any(a is b for a, b in zip(after, inputs, strict=False)) or any(id(v) in rows for v in out)
-
-
-@remembered(entries=256)
-def _written(constants: int, states: int, rows: int, outputs: int) -> dict[str, Any]:
-    """The parameters of a loop with so many values of each kind, as JAX writes them."""
-
-    def loop(*values: Any) -> list[Any]:
-        held = values[:constants]
-
-        def step(state: Any, row: Any) -> Any:
-            total = sum((*held, *state, *row), start=lax.neg(1.0))
-            return [lax.add(s, total) for s in state], [lax.neg(total)] * outputs
-
-        given = list(values[constants : constants + states]), list(values[constants + states :])
-        return jax.tree.leaves(lax.scan(step, *given, length=1))
-
-    number, line = (jax.core.ShapedArray(shape, "float32") for shape in ((), (1,)))
-    with jax.disable_jit(False):
-        program = staging.program(loop, [number] * (constants + states) + [line] * rows)
-    return next(e.params for e in program.eqns if e.primitive is jex.primitives.scan_p)

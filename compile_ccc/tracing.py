@@ -41,10 +41,11 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
+from compile_ccc.foreign import fixed_parts
 from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.ran import Ran, ran_before, running
-from compile_ccc.reached import fixed_parts, reached
+from compile_ccc.reached import reached
 from compile_ccc.read import read as read_program
 from compile_ccc.redefined import is_lasting, rules_of
 from compile_ccc.traces import Program
@@ -183,7 +184,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     values = lambda fixed: [captured.values[i] for i in fixed]
     fixed = _fixed.get(of_types) or ()
-    key = (of_types, key_of(values(fixed)))
+    key = (of_types, key_of(values(fixed)) if fixed else ())
     anew = _anew.get(key)
     known = _kept.get(key) if anew is None else None
     if known is not None and known.holds():

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
+from combinators.edges import whole
 from combinators.errors import ArgumentError, DiffcurryError
 from combinators.infer import infer
 from combinators.law import Law
@@ -47,8 +48,8 @@ def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any 
 
     Raises `LawError` (an `AssertionError`), or `ArgumentError` for something that cannot be checked.
     """
-    if not isinstance(examples, int) or examples < 1:
-        raise ArgumentError("a check needs examples", expected="examples, an int from 1 on", got=repr(examples))
+    whole("the number of examples", examples, 1)
+    whole("the seed", seed, 0)
     if points is not None and not (domain and isinstance(points, SearchStrategy)):
         raise ArgumentError(
             "`points` draws values of a domain",

@@ -14,7 +14,9 @@ from typing import Any
 import jax
 from jax.ad_checkpoint import Offloadable, Saveable
 
-from combinators.terms import Checkpoint
+from combinators.evaluate import evaluate
+from combinators.terms import Checkpoint, Primitive, Term, parts
+from compile_ccc import compat
 from compile_ccc.recorder import Tape
 from compile_ccc.recording import inlined, record, run
 from compile_ccc.remat import remat
@@ -33,7 +35,11 @@ def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> R
     )
     y, pb = tape.result
     saved, places = _saved(tape, term.policy)
-    values, kept = inlined(tape.giving((release(y), saved)), leaves)
+    if _keeps_little(term):
+        plain = record(lambda *again: evaluate(term.body, form.unflatten(again)), *leaves)
+        values, kept = inlined(plain, leaves), inlined(tape.giving(saved), leaves)
+    else:
+        values, kept = inlined(tape.giving((release(y), saved)), leaves)
     kept = [_moved(value, place and place.dst) for value, place in zip(kept, places, strict=True)]
     result = remark(values, marks(y, leaf), leaf)
     if not is_active(result, leaf):
@@ -56,6 +62,19 @@ def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> R
         return placed(remat(again, leaves, kept, given, prevent_cse=term.prevent_cse), x, leaf)
 
     return result, pullback
+
+
+def _keeps_little(term: Term) -> bool:
+    """Whether a function in it has a rule for the second run alone: of the first one, it gives its value."""
+    terms, seen = [term], {term}
+    while terms:
+        term = terms.pop()
+        if isinstance(term, Primitive) and compat.keeps_little(dict(term.params)):
+            return True
+        inner = {part for part in parts(term) if part not in seen}
+        seen |= inner
+        terms += inner
+    return False
 
 
 def _saved(tape: Tape, policy: Any) -> tuple[list[Any], list[Offloadable | None]]:

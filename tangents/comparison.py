@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from combinators.errors import ArgumentError, DiffcurryError, NotDifferentiableError, user_line
+from combinators.edges import flags, real, whole
+from combinators.errors import DiffcurryError, NotDifferentiableError, user_line
 from tangents.derivatives import asked_arguments, check_pair, named
 from tangents.ways import ALONG, DOUBLE, WHOLE, Leaves, Point, directions, step_of, wide
 
@@ -99,12 +100,10 @@ def compare(
 
     Raises `GradientError` (an `AssertionError`), which names the worst leaf, or what `grad` raises.
     """
-    if not (isinstance(seed, int) and (tolerance is None or tolerance >= 0)):
-        raise ArgumentError(
-            "a comparison needs a seed and an error that is allowed",
-            expected="seed, an int, and tolerance, a number from 0 on, or None",
-            got=f"seed={seed!r}, tolerance={tolerance!r}",
-        )
+    flags(has_aux=has_aux)
+    whole("the seed", seed, 0)
+    if tolerance is not None:
+        real("the tolerance", tolerance, zero=True)
     scalar = named(lambda *xs: _first(f(*xs)), f) if has_aux else f
     point = Point(scalar, arguments, asked_arguments(argnums, arguments))
     if not point.numbered:
@@ -114,16 +113,16 @@ def compare(
             got=tuple(arguments[i] for i in point.asked),
             hint="a function that captured nothing has calls, but no gradient by numbers",
         )
-    whole, refused = _attempts(WHOLE, point)
+    known, refused = _attempts(WHOLE, point)
     if "environment" in refused and "list" in refused:
         raise refused["environment"]
-    first, gradient = next(iter(whole.items()))
+    first, gradient = next(iter(known.items()))
     along = directions(gradient, seed)
     slopes, others = _attempts(ALONG, point, along)
     expected = [np.real(np.sum(wide(g) * t)) for g, t in zip(gradient, along, strict=True)]
 
     rows = [_reference(first, point, gradient)]
-    rows += [_worst(way, point, gradient, found, tolerance) for way, found in whole.items() if way != first]
+    rows += [_worst(way, point, gradient, found, tolerance) for way, found in known.items() if way != first]
     rows += [_worst(way, point, expected, found, tolerance) for way, found in slopes.items()]
     rows += [Row(way, f"is not there: {str(error).partition('\n')[0]}") for way, error in {**refused, **others}.items()]
     return Comparison(tuple(rows)).require()

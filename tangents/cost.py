@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from combinators.edges import real
 from combinators.errors import ArgumentError, user_line
 from combinators.types import Function
 from compile_ccc.arguments import argument_type
@@ -74,8 +75,7 @@ def assert_cheap_gradient(
 
     Raises `CostError` (an `AssertionError`), with both counts by primitives, and what `value_and_grad` raises.
     """
-    if not (isinstance(factor, int | float) and factor > 0):
-        raise ArgumentError("a factor is asked for", expected="a number above 0", got=repr(factor))
+    real("the factor", factor)
     argument_type(arguments)  # raises for what is no value, and has no type either
     if any(isinstance(leaf, Function) for leaf in jax.tree.leaves(arguments)):
         raise ArgumentError(

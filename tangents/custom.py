@@ -15,7 +15,6 @@ from functools import partial, wraps
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.context import Context
@@ -26,25 +25,25 @@ from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.records import as_records, from_records
 from combinators.terms import Call
-from combinators.types import Function, Tensor, is_discrete, pack, require_values, same_type, type_of
-from combinators.values import Closure
+from combinators.types import is_discrete, pack, require_values, same_type, type_of
 from compile_ccc.arguments import argument_type, binds
 from compile_ccc.arrow import bound, ccc
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import abstraction
-from tangents.calls import Block, Calls
 from tangents.duals import dual, pair
 from tangents.environment import ENVIRONMENT
-from tangents.leaves import dense, filled, gather, placed, present, scatter, structs, zero_leaf
-from tangents.listing import is_function
-from tangents.public import from_public
+from tangents.leaves import dense, filled, gather, placed, present, structs, zero_leaf
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, release, remark
+from tangents.stated import of_stated
 from tangents.transposes import transposed
 
 
 def custom(
-    f: Callable[..., Any], pullback: Callable[..., Any], result: Callable[..., Any] | None = None
+    f: Callable[..., Any],
+    pullback: Callable[..., Any],
+    result: Callable[..., Any] | None = None,
+    apart: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """The function f with a derivative of one's own, also where its arguments are functions.
 
@@ -52,8 +51,10 @@ def custom(
     structure, shapes and dtypes of that.  It gives one cotangent for each argument, of the argument's structure, where
     a function stands as the list of its calls: pairs (argument, cotangent of its result), or `Calls` for many of them
     at once.  What the function captured gets its cotangent from these calls, in both tangent spaces; in the environment
-    space, it may also be stated itself, as a closure over cotangents.  None is a zero.  If it takes `wanted`, it gets
-    by that name for each argument whether a derivative is asked for.
+    space, it may also be stated itself, as a closure over cotangents.  None is a zero: of an argument, or of an array
+    in it or in the cotangent of a call, by which nothing is multiplied then.  If it takes `wanted`, it gets by that
+    name for each argument whether a derivative is asked for; and as `arrived` for each array of the result, in the
+    order of `jax.tree.leaves`, whether its cotangent is no such zero, which is written out in the cotangent.
 
     f is called like any Python function, inside traced lambdas and outside; function arguments are function values.
     Where the pullback is made of functions that we can differentiate, so is the derivative.  What f captures itself
@@ -62,22 +63,25 @@ def custom(
     With `result(*arguments)`, any value of the type that f gives, f is not translated: it is called when its function
     arguments are known closures, so it may use `lax.while_loop` over their calls, and their derivatives.
 
+    Forward mode transposes the pullback, for all cotangents at once; with `apart(primals, result)`, which gives groups
+    of the numbers of arrays of the result, for those of one group after the other.
+
     Raises `ArityError` for a pullback that takes other arguments, and `ArityError` or `ArgumentError` if what it gives
     does not fit those of f.
     """
-    if not (callable(f) and callable(pullback) and (result is None or callable(result))):
+    if not (callable(f) and callable(pullback) and all(g is None or callable(g) for g in (result, apart))):
         raise ArgumentError(
             "a derivative of one's own is given to a function, and is one",
             expected="functions: custom(f, pullback), or custom(f, pullback, result)",
             got=(f, pullback, result),
             hint="custom(lambda f, x: f(x), lambda primals, y, g: ([(primals[1], g)], None))",
         )
-    if not binds(_asking(pullback), 3):
+    if not binds(_asking(pullback, {"wanted": (), "arrived": ()}), 3):
         raise ArityError(
             "a pullback takes the arguments, what the function gave, and its cotangent",
             expected="pullback(primals, result, cotangent)",
             got=f"{getattr(pullback, '__name__', pullback)}{inspect.signature(pullback)}",
-            hint="it may take `wanted` too, by name",
+            hint="it may take `wanted` and `arrived` too, by name",
         )
 
     @wraps(f, updated=())
@@ -89,7 +93,7 @@ def custom(
             return ccc(call)(*arguments)
         arity = len(arguments)
         known = None if result is None else f
-        rule = lambda: Rule(pullback, arity, known)  # a function, since functions are code by what they hold
+        rule = lambda: Rule(pullback, arity, known, apart)  # a function, since functions are code by what they hold
         rule.__name__ = getattr(f, "__name__", "custom")
         return abstraction(result or f, argument_type(pack(arguments)), arity, rule)(*arguments)
 
@@ -100,12 +104,18 @@ def custom(
 class Rule:
     """What the `rule` of a `Call` at Δ·τ gives: the user's pullback, and how many arguments τ stands for.
 
-    `known` is what computes the value, if that is not the body of the call, which then has its type alone.
+    `known` is what computes the value, if that is not the body of the call, which then has its type alone.  `apart` is
+    that of `custom`.
     """
 
     pullback: Callable[..., Any]
     arity: int
     known: Callable[..., Any] | None
+    apart: Callable[..., Any] | None
+
+    def groups(self, x: Context, y: Any) -> list[list[int]] | None:
+        """The leaves of the result y that forward mode keeps apart, by their numbers; the others have no tangent."""
+        return self.apart and self.apart((x[-1],) if self.arity == 1 else x[-1], y)
 
     def value(self, call: Call, x: Context) -> Any:
         """The value of the call, which JAX differentiates by this rule too."""
@@ -127,8 +137,10 @@ class Rule:
             raise ArgumentError("a custom function gives another type than it says", expected=expected, got=got)
         return result
 
-    def pull(self, rep: Representation, space: Space, x: Context, y: Any, g: Any) -> Cotangent:
-        """The cotangent of Δ·τ at the marked x, from that of the result y, a pytree."""
+    def pull(
+        self, rep: Representation, space: Space, x: Context, y: Any, g: Any, arrived: tuple[bool, ...]
+    ) -> Cotangent:
+        """The cotangent of Δ·τ at the marked x, from that of the result y, and which leaves of it are no zeros."""
         *outside, argument = x
         if is_active(outside, space.is_leaf):
             raise NotDifferentiableError(
@@ -139,18 +151,18 @@ class Rule:
             )
         arguments = (argument,) if self.arity == 1 else argument
         wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
-        stated = self._stated(release(arguments), y, g, wanted)
+        stated = self._stated((release(arguments), y, g), {"wanted": wanted, "arrived": arrived})
         found = [
-            _cotangent(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
+            of_stated(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
             for i, (a, s, w) in enumerate(zip(arguments, stated, wanted, strict=True))
         ]
         several = Sparse((i, c) for i, c in enumerate(found) if c is not ZERO) or ZERO
         whole = found[0] if self.arity == 1 else several
         return whole if whole is ZERO else Sparse({len(outside): whole})
 
-    def _stated(self, primals: Any, y: Any, g: Any, wanted: tuple[bool, ...]) -> Any:
+    def _stated(self, given: tuple[Any, ...], facts: dict[str, Any]) -> Any:
         """What the user's pullback gives: one cotangent for each argument."""
-        stated = _asking(self.pullback, wanted)(*map(from_records, (primals, y, g)))
+        stated = _asking(self.pullback, facts)(*map(from_records, given))
         if isinstance(stated, tuple | list) and len(stated) == self.arity:
             return stated
         raise ArityError(
@@ -161,13 +173,13 @@ class Rule:
         )
 
 
-def _asking(pullback: Callable[..., Any], wanted: tuple[bool, ...] = ()) -> Callable[..., Any]:
-    """The pullback as a function of three arguments, if it may be told what is wanted."""
+def _asking(pullback: Callable[..., Any], facts: dict[str, Any]) -> Callable[..., Any]:
+    """The pullback as a function of three arguments, that is told the facts for which it has names."""
     try:
-        asks = "wanted" in inspect.signature(pullback).parameters
+        names = inspect.signature(pullback).parameters
     except (TypeError, ValueError):
         return pullback
-    return partial(pullback, wanted=wanted) if asks else pullback
+    return partial(pullback, **{name: fact for name, fact in facts.items() if name in names})
 
 
 def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represented:
@@ -177,7 +189,13 @@ def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represen
     if not is_active(x, space.is_leaf):
         return hold(y, space.is_leaf), nothing
     y = activate(y, space.is_leaf)
-    return y, lambda g: rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf))
+
+    def pullback(g: Cotangent) -> Cotangent:
+        found = zip(gather(g, y, space.is_leaf), jax.tree.leaves(y, is_leaf=space.is_leaf), strict=True)
+        arrived = tuple(c is not ZERO for c, leaf in found for _ in jax.tree.leaves(leaf))
+        return rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf), arrived)
+
+    return y, pullback
 
 
 def pushed(call: Call, x: Context) -> Any:
@@ -189,68 +207,23 @@ def pushed(call: Call, x: Context) -> Any:
         return y
     marked = remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))), leaf)
 
-    def pull(g: dict[int, Any]) -> dict[int, Any]:
+    def pull(g: dict[int, Any], arrived: tuple[bool, ...]) -> dict[int, Any]:
         whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
-        return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole), marked, leaf)
+        return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole, arrived), marked, leaf)
 
-    like = structs(activate(y, leaf), leaf)
-    t = transposed(lambda *g: tuple(pull(dict(zip(like, g, strict=True))).values()), list(like.values()))
-    return dual(y, dict(zip(like, t(*given.values()), strict=True)))
+    like, found = structs(activate(y, leaf), leaf), {}
+    for group in rule.groups(known, y) or [list(like)]:
+        arrived = tuple(i in group for i in range(len(jax.tree.leaves(y))))
+        linear = lambda *g, i=group, arrived=arrived: tuple(pull(dict(zip(i, g, strict=True)), arrived).values())
+        t = transposed(linear, [like[i] for i in group])
+        found.update(zip(group, t(*given.values()), strict=True))
+    return dual(y, found)
 
 
 def _represented() -> Representation:
     from tangents.represent import rep
 
     return partial(rep, ENVIRONMENT)
-
-
-def _cotangent(rep: Representation, space: Space, x: Any, stated: Any, name: str) -> Cotangent:
-    """The cotangent of one argument from what the user states, functions by their calls."""
-    if stated is None:
-        return ZERO
-    primals, form = jax.tree.flatten(x, is_leaf=is_function)
-    try:
-        given = form.flatten_up_to(stated := as_records(stated))
-    except (ValueError, TypeError):
-        given = []  # of another structure: from_public says so
-    if any(isinstance(g, Closure) for g in given) and not any(map(space.is_leaf, primals)):
-        return from_public(stated, x, space.is_leaf, name)
-    if given:
-        stated = form.unflatten([_calls(f, g) if is_function(f) else g for f, g in zip(primals, given, strict=True)])
-    found = gather(from_public(stated, x, is_function, name), x, is_function)
-    called = [is_function(f) and g is not ZERO for f, g in zip(primals, found, strict=True)]
-    parts = (space.of_calls(rep, f, g) if c else g for f, g, c in zip(primals, found, called, strict=True))
-    return scatter(parts, x, is_function)
-
-
-def _calls(f: Closure, stated: Any) -> Calls:
-    """The calls of a function that a user states, as pairs or as `Calls`, held against its type."""
-    type = release(f).type
-    try:
-        calls = stated if isinstance(stated, Calls) else Calls(*(Block(x, g) for x, g in stated))
-        calls = jax.tree.map(jnp.asarray, calls)
-        if all(_fits(block, type) for block in calls.blocks):
-            return calls
-    except (TypeError, ValueError):
-        pass
-    raise ArgumentError(
-        "the cotangent of a function argument is no list of its calls",
-        expected=f"pairs of an argument and a cotangent of its result, of the types {type.dom} and {type.cod}",
-        got=repr(stated),
-        hint='a closure over cotangents is for functions="environment"' if isinstance(stated, Closure) else _HINT,
-    )
-
-
-_HINT = "[(x, g), ...], or Calls(Block(xs, gs, axes=1)) for many calls at once; [] is zero"
-
-
-def _fits(block: Block, type: Function) -> bool:
-    """Whether calls are of a function of this type; of what holds functions, that is not looked at."""
-    expected = (type.dom, type.cod)
-    if any(isinstance(leaf, Function) for leaf in jax.tree.leaves(expected)):
-        return True
-    row = lambda array: Tensor(array.shape[block.axes :], array.dtype)
-    return same_type(jax.tree.map(row, (block.argument, block.cotangent)), expected)
 
 
 @dataclass(frozen=True)
@@ -283,7 +256,8 @@ def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
         x = remark(form.unflatten(values), tuple(held), ENVIRONMENT.is_leaf)
         is_zero = lambda g: isinstance(g, SymbolicZero)
         g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
-        found = present(call.rule().pull(_represented(), ENVIRONMENT, x, y, g), x, ENVIRONMENT.is_leaf)
+        arrived = tuple(not is_zero(g) for g in jax.tree.leaves(cotangents, is_leaf=is_zero))
+        found = present(call.rule().pull(_represented(), ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
         return tuple(map(found.get, range(len(values))))
 
     f = jax.custom_vjp(of_leaves)

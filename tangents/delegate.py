@@ -15,55 +15,35 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from combinators.errors import NotDifferentiableError
+from combinators.errors import ArgumentError
 from combinators.origins import source_line
 from combinators.primitives import bind
 from combinators.terms import Primitive
-from combinators.types import shape_struct, type_of
+from combinators.types import same_type, shape_struct, type_of
 from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import written
-from compile_ccc.recording import operation
-from tangents.rows_page import REFUSED
-
-_RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
-_HINTS = {  # by words of JAX's reason
-    "closed-over": "make what the function captures an argument of it; or state the pullback by custom(f, pullback)",
-    "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives",
-    "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by "
-    "lax.stop_gradient",
-    "transpose_solve": "give custom_linear_solve its transpose_solve, or say that the map is symmetric",
-    "Custom VJP": _RULE,
-    "Custom JVP": _RULE,
-    "": "give it a derivative: jax.custom_vjp around the operation, or tangents.define(name, meaning, pullbacks)",
-}
+from tangents.missing import reason
 
 
 @dataclass(frozen=True)
 class Refused:
-    """What stands for the program backward of a primitive for which JAX has no rule."""
+    """What stands for the program backward of a primitive for which JAX has no rule, for JAX's reason.
+
+    A cotangent that arrives there raises an error.
+    """
 
     reason: str
 
-    def error(self, term: Primitive) -> NotDifferentiableError:
-        """What a cotangent that arrives at the primitive raises."""
-        return NotDifferentiableError(
-            f"{term.name} has no reverse-mode derivative",
-            part=term,
-            expected="a primitive that JAX can differentiate",
-            got=self.reason,
-            line=source_line(term),
-            hint=REFUSED.get(term.name) or next(hint for word, hint in _HINTS.items() if word in self.reason),
-        )
-
 
 def delegated(
-    term: Primitive, types: tuple[Any, ...], asked: tuple[int, ...]
+    term: Primitive, plain: Program, types: tuple[Any, ...], asked: tuple[int, ...]
 ) -> tuple[Program, Callable[[tuple[int, ...]], Program | Refused]]:
     """The program forward: arguments ↦ results, residuals; and backward(present), for the results whose cotangents
     arrive: residuals, these cotangents ↦ those of the asked-for arguments.
 
-    Without a rule of JAX for the primitive, there are no residuals, and backward is `Refused`.
+    Without a rule of JAX for the primitive, there are no residuals, and backward is `Refused`; forward is `plain` then,
+    the program of the primitive alone.
     """
     trees: list[Any] = []
 
@@ -89,20 +69,29 @@ def delegated(
         try:
             return written(pull, *map(shape_struct, (*trees[2], *(trees[1][i] for i in present))))
         except Exception as error:
-            return _refusal(error)
+            return Refused(reason(error))
 
     try:
-        return written(forward, *types), backward
+        program = written(forward, *types)
     except Exception as error:
-        refusal = _refusal(error)
-        return operation(term, types), lambda _: refusal
+        refusal = Refused(reason(error))
+        return plain, lambda _: refusal
+    agree(term, plain, program)
+    return program, backward
 
 
-def _refusal(error: Exception) -> Refused:
-    """That JAX has no rule, if that is what the error says."""
-    if not compat.says_no_rule(error):
-        raise error
-    return Refused(str(error).strip().splitlines()[0])
+def agree(term: Primitive, plain: Program, ruled: Program) -> None:
+    """Raises `ArgumentError` if the results that a rule gives first are of other types than those of the primitive."""
+    expected, got = ([type_of(v.aval) for v in p.outputs[: len(plain.outputs)]] for p in (plain, ruled))
+    if not same_type(expected, got):
+        raise ArgumentError(
+            "the rule of a derivative gives another type than its function",
+            part=term,
+            expected=expected,
+            got=got,
+            line=source_line(term),
+            hint="if it is mapped: let the result of the function depend on the argument that is mapped, as the rule's",
+        )
 
 
 def _of_dtype(dtype: Any, g: Any) -> Any:

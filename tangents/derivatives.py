@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
-from combinators.edges import one_of
+from combinators.edges import flags
 from combinators.errors import ArgumentError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
 from combinators.terms import Eval
@@ -71,7 +71,7 @@ def grad(
 
 def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, alone: bool = False) -> Any:
     space_named(functions)
-    _check_flags(has_aux=has_aux, allow_int=allow_int)
+    flags(has_aux=has_aux, allow_int=allow_int)
 
     def on(g: Any, arguments: tuple[Any, ...]) -> Located:
         asked = asked_arguments(argnums, arguments, allow_int)
@@ -91,7 +91,7 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
     (Paper 003, figure 2: vjp.)
     """
-    _check_flags(has_aux=has_aux)
+    flags(has_aux=has_aux)
     no_types(primals)
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
@@ -174,11 +174,6 @@ def _value_and_pullback(
     domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
     closure = seal(linear, domain)
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
-
-
-def _check_flags(**flags: Any) -> None:
-    for name, flag in flags.items():
-        one_of(name, flag, (False, True), "it is a truth value of Python")
 
 
 def check_pair(result: Any) -> None:

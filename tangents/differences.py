@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.edges import real
 from combinators.sums import Sum
 from combinators.types import children
 from tangents.calls import Calls
@@ -20,6 +21,8 @@ from tangents.calls import Calls
 
 def difference(left: Any, right: Any, tolerance: float | None = None) -> str | None:
     """Where two values, or two cotangents, of one type differ, in words, or None."""
+    if tolerance is not None:
+        real("the tolerance", tolerance, zero=True)
     a, form = jax.tree.flatten(left, is_leaf=_is_calls)
     b, other = jax.tree.flatten(right, is_leaf=_is_calls)
     if form != other:
@@ -96,7 +99,7 @@ def _arrays(x: Any, y: Any, tolerance: float | None) -> str | None:
         return f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
     if not jnp.issubdtype(a.dtype, np.inexact):
         return None if np.array_equal(a, b) else f"{x} and {y}"
-    bound = tolerance or float(jnp.finfo(a.dtype).eps) ** 0.6
+    bound = float(jnp.finfo(a.dtype).eps) ** 0.6 if tolerance is None else tolerance
     a, b = (v.astype(np.complex128 if jnp.issubdtype(v.dtype, np.complexfloating) else np.float64) for v in (a, b))
     scale = 1.0 + max(np.max(np.abs(v), initial=0.0, where=np.isfinite(v)) for v in (a, b))
     equal = np.allclose(a, b, rtol=0.0, atol=bound * scale, equal_nan=True)

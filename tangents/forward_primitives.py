@@ -16,9 +16,7 @@ import jax
 import jax.extend.core as jex
 import numpy as np
 
-from combinators.errors import NotDifferentiableError
 from combinators.memo import remembered
-from combinators.origins import source_line
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
 from combinators.types import is_discrete, type_of
@@ -26,15 +24,12 @@ from compile_ccc import compat
 from compile_ccc.programs import Program
 from compile_ccc.recorder import aval_of, written
 from compile_ccc.recording import operation, record, run
+from tangents.delegate import agree
 from tangents.duals import Dual, dual
+from tangents.missing import missing, reason
 from tangents.rows import Row, Rule, push_of, row_at, row_of
 from tangents.sparse import ZERO
 from tangents.transposes import transposed
-
-_HINTS = {  # by words of JAX's reason
-    "callback": "wrap it in a jax.custom_jvp, or hold what it is given by lax.stop_gradient",
-    "": "give it a derivative: jax.custom_jvp around the operation",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +67,7 @@ def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], type
     given = (*types, *(types[i] for i in active))
     if row is None:
         program = _delegated(term, active, real, len(types), given)
+        agree(term, plain, program)
         count = plain.form.num_leaves
         places = [count + n for n in range(len(real)) if count + n in program.nonzero]
         to = tuple(real[n - count] for n in places)
@@ -120,16 +116,8 @@ def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], 
     try:
         program = written(both, *types)
         return written(by_transpose, *types) if _meets(program.jaxpr, "custom_lin") else program
-    except (ValueError, TypeError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise NotDifferentiableError(
-            f"{term.name} has no forward-mode derivative",
-            part=term,
-            expected="a primitive that JAX can differentiate",
-            got=reason,
-            line=source_line(term),
-            hint=next(hint for word, hint in _HINTS.items() if word in reason),
-        ) from None
+    except Exception as error:
+        raise missing(term, reason(error), "forward") from None
 
 
 def _meets(program: Any, name: str) -> bool:

@@ -9,18 +9,18 @@ is, since y is not solved backwards, and is linear in g, also where errors chose
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from combinators.edges import flags, real
 from combinators.errors import ArgumentError
 from combinators.terms import Const
 from combinators.types import Tensor, type_of
 from tangents.calls import Block, Calls
+from tangents.coupled import Coupled
 from tangents.custom import custom
 from tangents.derivatives import vjp
 from tangents.runge_kutta import METHODS, Equation, Method, solve, weighed
@@ -56,18 +56,24 @@ def odeint(
 
     Raises `ArgumentError` for arguments that do not fit, and for options that the method does not have.
     """
+    flags(report=report)
     chosen = _chosen(method)
     count = _count(method, steps, max_steps)
     y0 = unknowns(y0, "y0")
     t0, t1 = _times(y0, t0, t1)
     f = applicable(f, (y0, t0), y0, "the derivative of the unknowns")
-    tolerances = Const(tuple(_tolerance(given, chosen, y0) for given in (rtol, atol)))  # no environment of the solver
+    given = {"rtol": rtol, "atol": atol}
+    tolerances = Const(tuple(_tolerance(*item, chosen, y0) for item in given.items()))  # no environment of the solver
 
     def solution(f: Any, y0: Any, t0: Any, t1: Any) -> Any:
         return solve(METHODS[method], count, tolerances.value, Equation(f, y0, t0, t1))
 
-    def adjoint(primals: Any, result: Any, g: Any) -> Any:
-        return _adjoint(METHODS[method], Equation(*primals), result, g[0])
+    def adjoint(primals: Any, result: Any, g: Any, arrived: Any) -> Any:
+        equation = Equation(*primals)
+        coupled = Coupled(lambda y: equation.f(y, equation.t0), equation.form(equation.y0), arrived)
+        if not coupled.numbers:
+            return None, None, None, None
+        return _adjoint(METHODS[method], equation, coupled, result, g[0])
 
     def like(f: Any, y0: Any, t0: Any, t1: Any) -> Any:
         return y0, jnp.zeros(count, precision(y0)), no_report(y0)
@@ -76,10 +82,15 @@ def odeint(
     return (y, found) if report else y
 
 
-def _adjoint(method: Method, equation: Equation, result: Any, g: Any) -> Any:
-    """The calls of f, and the cotangents of y0, t0 and t1, from that of y."""
+def _adjoint(method: Method, equation: Equation, coupled: Coupled, result: Any, g: Any) -> Any:
+    """The calls of f, and the cotangents of y0, t0 and t1, from that of y, of what is coupled alone."""
     y1, shares, report = result
-    y0, y1, g = equation.y0, ravel_pytree(y1)[0], ravel_pytree(g)[0]
+    y0, y1, g = equation.y0, ravel_pytree(y1)[0], coupled.flat(g)
+
+    def slope(y: Any, s: Any) -> Any:
+        """dy/dt of the coupled unknowns, for a pytree y."""
+        return coupled.flat(equation.f(y, equation.time(s)))
+
     by_y1 = jnp.where(report.converged, g, jnp.nan) if method.adaptive else g
 
     def forwards(state: Any, h: Any) -> Any:
@@ -98,12 +109,13 @@ def _adjoint(method: Method, equation: Equation, result: Any, g: Any) -> Any:
         for i in reversed(range(method.inner)):
             weights = [method.a[-1][i], *(method.a[j][i] for j in range(i + 1, method.inner))]
             by_slopes[i] = equation.size(h) * weighed(weights, [by_y, *by_places[i + 1 :]])
-            _, pullback = vjp(lambda y, i=i: equation.slope(y, times[i]), places[i])
+            y = equation.form(places[i])
+            _, pullback = vjp(lambda v, y=y, i=i: slope(coupled.within(v, y), times[i]), coupled.flat(y))
             (by_places[i],) = pullback(by_slopes[i])
         return by_y + sum(by_places), jnp.stack(by_slopes)
 
-    def keep(by_y: Any, _: Any, places: Any, __: Any) -> Any:
-        return by_y, jnp.zeros_like(places)
+    def keep(by_y: Any, *_: Any) -> Any:
+        return by_y, jnp.zeros((method.inner, *by_y.shape), by_y.dtype)
 
     def where_taken(step: Any, otherwise: Any) -> Any:
         """`step` with a share that is not zero, as those are that an adaptive method had no need of."""
@@ -116,10 +128,11 @@ def _adjoint(method: Method, equation: Equation, result: Any, g: Any) -> Any:
 
     made = jnp.broadcast_to(shares[:, None] > 0, times.shape) if method.adaptive else None
     trees = jax.vmap(jax.vmap(equation.form))
-    calls = Calls(Block((trees(places), equation.time(times)), trees(by_slopes), 2, made))
-    by_t0 = -_product(by_y0, equation.slope(y0, equation.start), equation.t0)
-    by_t1 = _product(by_y1, equation.slope(y1, equation.start + 1), equation.t1)
-    return calls, equation.form(by_y0), by_t0, by_t1
+    by_calls = jax.vmap(jax.vmap(coupled.alone))(by_slopes)
+    calls = Calls(Block((trees(places), equation.time(times)), by_calls, 2, made))
+    by_t0 = -_product(by_y0, slope(equation.form(y0), equation.start), equation.t0)
+    by_t1 = _product(by_y1, slope(equation.form(y1), equation.start + 1), equation.t1)
+    return calls, coupled.alone(by_y0), by_t0, by_t1
 
 
 def _product(g: Any, slope: Any, t: Any) -> Any:
@@ -165,14 +178,7 @@ def _count(method: str, steps: Any, max_steps: Any) -> int:
     return METHODS[method].count if options[name] is None else positive(options[name], name)
 
 
-def _tolerance(given: Any, method: Method, y0: Any) -> float:
+def _tolerance(name: str, given: Any, method: Method, y0: Any) -> float:
     if given is None:
         return max(method.tolerance, 10 * float(jnp.finfo(precision(y0)).eps))
-    if isinstance(given, float | int | np.floating) and not isinstance(given, bool) and 0 < given < math.inf:
-        return float(given)
-    raise ArgumentError(
-        "this is no tolerance",
-        expected="a number above 0, in the program and not traced",
-        got=repr(given),
-        hint="rtol=1e-6, atol=1e-9",
-    )
+    return real(name, given)

@@ -23,6 +23,7 @@ from compile_ccc.programs import Program
 from compile_ccc.recorder import aval_of
 from compile_ccc.recording import operation, record, run
 from tangents.delegate import Refused, delegated
+from tangents.missing import missing
 from tangents.rows import Row, pull_of, row_at, row_of
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
@@ -63,7 +64,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
         arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
         backward = _backward(rule, tuple(arrived))
         if isinstance(backward, Refused):
-            raise backward.error(term)
+            raise missing(term, backward.reason, "reverse")
         cotangents = run(backward, [*residuals, *arrived.values()])
         if not isinstance(x, tuple):
             return cotangents[0] if backward.nonzero else ZERO
@@ -87,8 +88,8 @@ def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: t
     if not asked or row == () or all(held):
         return Programs(forward, forward.form, (True,) * len(held))
     if row is None:
-        forward, backward = delegated(term, types, asked)
-        return Programs(forward, operation(term, types).form, held, backward, from_row=False)
+        ruled, backward = delegated(term, forward, types, asked)
+        return Programs(ruled, forward.form, held, backward, from_row=False)
 
     def of_row(present: tuple[int, ...]) -> Program:
         def backward(*values: Any) -> list[Any]:

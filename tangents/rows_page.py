@@ -22,6 +22,7 @@ STRUCTURAL: dict[str, str] = {
 PROGRAMS: dict[str, str] = {
     "custom_jvp_call": "its author states the pushforward; JAX runs it, sees that it is linear, and transposes it",
     "custom_vjp_call": "its author states the pullback, which JAX runs",
+    "custom_vmap_call": "its author states what it is under `jax.vmap`, and JAX carries that along",
     "linear_call": "its author states the transpose, which JAX runs",
     **dict.fromkeys(("scatter-max", "scatter-min", "scatter-mul"), "its program is the one that its name says"),
     "custom_lin": "what JAX makes of a custom_vjp in forward mode, where we transpose the pullback",

@@ -17,6 +17,7 @@ from jax import lax
 
 from combinators.errors import NotDifferentiableError
 from combinators.evaluate import apply
+from combinators.origins import source_line
 from combinators.terms import Solve
 from compile_ccc import linear
 from tangents.duals import dual, primal, tangents
@@ -92,5 +93,6 @@ def _require_transpose(term: Solve, t: Any) -> None:
             part=term,
             expected="transpose_solve, or symmetric=True",
             got="lax.custom_linear_solve without transpose_solve",
+            line=source_line(term),
             hint="give custom_linear_solve its transpose_solve, or say that the map is symmetric",
         )

@@ -7,7 +7,8 @@ call of the function at the solution.  How the solver came there takes no part i
     fixed_point:  f x = x             [(x, v)]    with  v = g + Jᵀ v
     argmin:       ∇f x = 0            as the root of ∇f
 
-Unknowns are pytrees of arrays of one dtype.  The systems are dense: n unknowns take an n × n matrix.
+Unknowns are pytrees of arrays of one dtype.  The systems are dense: n unknowns take an n × n matrix.  Arrays of them
+that a cotangent does not concern take no part in its system: see `coupled.py`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from combinators.edges import flags
 from combinators.types import Opaque
 from combinators.values import Closure
+from tangents.coupled import Coupled, groups
 from tangents.custom import custom
 from tangents.derivatives import grad, vjp
 from tangents.unknowns import Report, applicable, no_report, positive, unknowns
 
 type _Step = Callable[[Any, Any], tuple[Any, Any, Any]]  # (f, x) ↦ (the next x, the residual, whether that is right)
+type _Equation = Callable[[Any, Any], Any]  # (Jᵀ, g) ↦ v
 
 
 def root(f: Any, x0: Any, steps: int = 100, report: bool = False) -> Any:
@@ -57,19 +61,25 @@ def argmin(f: Any, x0: Any, steps: int = 100, report: bool = False) -> Any:
     return _implicit(_descent, _of_root, "the gradient", slope, x0, steps, report)
 
 
-def _implicit(step: _Step, rule: Any, what: str, f: Any, x0: Any, steps: int, report: bool) -> Any:
+def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: int, report: bool) -> Any:
     """The solution of an equation by an iteration, with the pullback that follows from the equation alone."""
     steps = positive(steps, "steps")
+    flags(report=report)
     x0 = unknowns(x0, "start")
     f = applicable(f, (x0,), x0, what)
 
     def solve(f: Any, x0: Any) -> Any:
         return _iterated(step, f, x0, steps, report)
 
-    def pullback(primals: Any, y: Any, g: Any) -> Any:
-        return rule(primals[0], *((y[0], g[0]) if report else (y, g))), None
+    def pullback(primals: Any, y: Any, g: Any, arrived: Any) -> Any:
+        f, (x, g) = primals[0], (y[0], g[0]) if report else (y, g)
+        coupled = Coupled(f, x, arrived)
+        return _calls(rule, f, x, g, coupled) if coupled.numbers else None, None
 
-    return custom(solve, pullback, lambda f, x0: (x0, no_report(x0)) if report else x0)(f, x0)
+    def apart(primals: Any, y: Any) -> Any:
+        return groups(primals[0], y[0] if report else y)
+
+    return custom(solve, pullback, lambda f, x0: (x0, no_report(x0)) if report else x0, apart)(f, x0)
 
 
 def _iterated(step: _Step, f: Any, x0: Any, steps: int, report: bool) -> Any:
@@ -133,26 +143,30 @@ def _flat(f: Any, x: Any) -> tuple[Any, Any, Any]:
     return lambda v: ravel_pytree(f(form(v)))[0], flat, form
 
 
-def _of_root(f: Any, x: Any, g: Any) -> Any:
-    f, flat, form = _flat(f, x)
-    return [(x, form(-_solution(_linear(f, flat)[1].T, ravel_pytree(g)[0])))]
+def _calls(rule: _Equation, f: Any, x: Any, g: Any, coupled: Coupled) -> Any:
+    """The call of f at the solution x, with the cotangent that follows from the one of x: of what is coupled alone."""
+    jacobian = _linear(lambda v: coupled.flat(f(coupled.within(v, x))), coupled.flat(x))[1]
+    return [(x, coupled.alone(rule(jacobian.T, coupled.flat(g))))]
 
 
-def _of_fixed_point(f: Any, x: Any, g: Any) -> Any:
-    f, flat, form = _flat(f, x)
-    system = jnp.eye(flat.size, dtype=flat.dtype) - _linear(f, flat)[1].T
-    return [(x, form(_solution(system, ravel_pytree(g)[0])))]
+def _of_root(transposed: Any, g: Any) -> Any:
+    return -_solution(transposed, g)
+
+
+def _of_fixed_point(transposed: Any, g: Any) -> Any:
+    return _solution(jnp.eye(g.size, dtype=g.dtype) - transposed, g)
 
 
 def _slope(f: Any, x: Any) -> Any:
     return grad(f)(x)
 
 
-def _of_slope(primals: Any, _: Any, g: Any) -> Any:
+def _of_slope(primals: Any, _: Any, g: Any, arrived: Any) -> Any:
     f, x = primals
     leaves, form = jax.tree.flatten(f)
-    _, pullback = vjp(lambda leaves, x: grad(form.unflatten(leaves))(x), leaves, x)
-    by_leaves, by_x = pullback(g)
+    these = lambda x: [leaf for leaf, a in zip(jax.tree.leaves(x), arrived, strict=True) if a]
+    _, pullback = vjp(lambda leaves, x: these(grad(form.unflatten(leaves))(x)), leaves, x)
+    by_leaves, by_x = pullback(these(g))
     return form.unflatten(by_leaves), by_x
 
 

@@ -1,9 +1,10 @@
-"""What every test runs under: strict JAX, reproducible Hypothesis, and two fixtures.
+"""What every test runs under: strict JAX, quick compilation, reproducible Hypothesis, and two fixtures.
 
 `HYPOTHESIS_PROFILE=nightly` draws many random examples instead of the same few.
 """
 
 import functools
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +24,28 @@ from tangents.rows_page import PROGRAMS
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+# Most programs of the tests run once, so that what makes them fast costs more than it gives. So does looking for
+# garbage after every few hundred objects, where the programs that JAX keeps are hundreds of thousands.
+jax.config.update("jax_disable_most_optimizations", True)
+gc.set_threshold(50_000, 20, 100)
+
 # Time limits are off because the first example of a shape compiles. A fixture may be shared by the examples of a test
 # because ours mean the same for each of them.
 common = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-settings.register_profile("ci", common, max_examples=25, derandomize=True, database=None)
+settings.register_profile("ci", common, max_examples=18, derandomize=True, database=None)
 settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """XLA compiles a program once, however many tests trace it."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ from tangents.check_laws import check_law
 from tangents.report import LawError
 from tangents.sparse import ZERO
 
-EXAMPLES = 4
+EXAMPLES = 3
 R = C.Tensor(())
 
 
@@ -40,7 +40,7 @@ def test_the_laws_are_about_all_that_they_should_be():
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=lambda space: space.name)
 def test_a_tangent_space_is_a_commutative_monoid_with_an_inner_product(space):
-    assert check(space, examples=8).ok
+    assert check(space, examples=4).ok
 
 
 def test_the_page_of_laws_is_up_to_date(pytestconfig):
@@ -80,8 +80,8 @@ RIGHT = {  # programs that a check has to accept: what they compute with, and wh
 
 class TestCheckForUsers:
     def test_a_primitive(self):
-        assert check(C.primitive("tanh"), examples=4).ok
-        assert check(C.primitive("mul"), examples=3).ok
+        assert check(C.primitive("tanh"), examples=2).ok
+        assert check(C.primitive("mul"), examples=2).ok
 
     def test_a_term_with_a_function_in_its_domain(self):
         assert check(C.eval, (C.Function(R, R), R), examples=3).ok
@@ -93,7 +93,7 @@ class TestCheckForUsers:
 
     def test_an_arrow_with_a_loop(self):
         assert check(
-            ccc(lambda s, xs: lax.scan(lambda s, x: (jnp.tanh(s * x), None), s, xs)[0]), R, C.Tensor(3), examples=3
+            ccc(lambda s, xs: lax.scan(lambda s, x: (jnp.tanh(s * x), None), s, xs)[0]), R, C.Tensor(3), examples=2
         ).ok
 
     def test_a_wrong_pullback_is_found_with_its_point(self, monkeypatch):
@@ -143,7 +143,7 @@ class TestCheckForUsers:
 
     def test_all_of_a_space_and_of_a_reading_is_looked_at(self):
         listed, meaning = SPACES["list"], READINGS["meaning"]
-        assert check(replace(listed, name="mine"), examples=3).ok
+        assert check(replace(listed, name="mine"), examples=2).ok
         with pytest.raises(LawError, match="exponentials"):
             check(replace(listed, curry=lambda rep, f, t: (C.Closure(f, t), lambda g: ZERO)), examples=10)
         doubled = Reading("pairs", lambda t: (t, t), lambda term, x: tuple(map(term, x)), meaning.compare)

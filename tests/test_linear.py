@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import combinators as C
+from combinators.errors import NotDifferentiableError
 from compile_ccc import ccc, function
 from tangents import grad, hessian, hvp, jvp, vjp
 
@@ -151,6 +152,21 @@ def test_without_a_transposed_solver_there_is_forward_mode_only():
     with pytest.raises(C.errors.NotDifferentiableError, match="transpose") as error:
         grad(f)(2.0, 3.0)
     assert "test_linear.py" in str(error.value)
+
+
+def test_what_is_missing_is_said_at_the_line_of_the_solver():
+    def solver(b):
+        return lax.custom_linear_solve(
+            lambda x: 2.0 * x,
+            b,
+            lambda _, b: b / 2.0,
+        )
+
+    for loss in (lambda b: solver(b), lambda b: jax.jit(solver)(b), lambda b: lax.map(solver, b[None])[0]):
+        with pytest.raises(NotDifferentiableError, match="without a solver of the transposed") as found:
+            grad(loss)(jnp.float32(1.0))
+        first = solver.__code__.co_firstlineno + 1
+        assert found.value.line.startswith(f"test_linear.py:{first}: return lax.custom_linear_solve")
 
 
 def test_an_equation_between_different_types_is_refused():

@@ -17,6 +17,7 @@ from combinators.neutral import Graph
 from combinators.semantics import Run
 from combinators.types import Function, Tensor, children, same_type
 from tangents.strategies import contexts, terms, types, values_of
+from tests.test_cost import LONG
 
 R, V = C.Tensor(), C.Tensor((3,))
 F, F2 = C.Function(R, R), C.Function((R, R), R)
@@ -198,8 +199,8 @@ def test_forty_nested_doublings_are_forty_operations():
     assert C.evaluate(normal, np.float32(1.0)) == 2.0**40
 
 
-def test_a_hundred_thousand_lets():
-    n = 100_000
+def test_many_lets():
+    n = LONG
     normal = C.normalise(doublings(n), Context(R))
     assert len(normal.steps) == n + 1
 

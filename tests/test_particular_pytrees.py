@@ -13,7 +13,22 @@ import combinators as C
 from combinators.errors import ArgumentError
 from combinators.records import as_records, from_records
 from compile_ccc import black_box, ccc, function, lower, trace
-from tangents import J, add, compare, custom, grad, hvp, jacobian, jvp, represent, root, value_and_grad, vjp, zero
+from tangents import (
+    J,
+    add,
+    compare,
+    custom,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    represent,
+    root,
+    value_and_grad,
+    vjp,
+    zero,
+)
 
 
 class Point:
@@ -147,6 +162,17 @@ def test_jacobians_and_rows(mode):
     rows = Point(np.stack([one, two]))
     same(jax.vmap(grad(CASES["conversion"][1]))(rows), [2 * rows.place])
     same(grad(lambda q: jnp.sum(C.map(function(CASES["conversion"][1], Point(one)), q)))(rows), [2 * rows.place])
+
+
+def test_a_hessian_by_such_a_class_says_that_it_has_no_room_for_it():
+    """It has a Line at each field of a Line, which the class refuses."""
+    line = Line(jnp.ones(2), jnp.array([2.0, 3.0]))
+    with pytest.raises(ArgumentError, match="where a class takes arrays alone") as found:
+        hessian(lambda line: jnp.sum(line.a**2 * line.b))(line)
+    assert "class Line" in found.value.expected and "hessian(lambda a, b:" in found.value.hint
+    assert not any(word in str(found.value) for word in ("Record", "Wire"))
+    by_fields = hessian(lambda a, b: jnp.sum(a**2 * b), argnums=(0, 1))(line.a, line.b)
+    np.testing.assert_array_equal(by_fields[0][0], np.diag(2.0 * line.b))
 
 
 def test_solvers_and_captured_values():

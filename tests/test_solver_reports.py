@@ -136,8 +136,8 @@ REFUSED = {
     "no steps": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, steps=0), "no number of steps"),
     "chosen and given steps": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, 9, "dopri"), "no option steps"),
     "most of equal steps": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, max_steps=9), "no option max_steps"),
-    "a negative tolerance": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, rtol=-1.0), "no tolerance"),
-    "a tolerance that is no number": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, atol=np.nan), "no tolerance"),
+    "a negative tolerance": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, rtol=-1.0), "rtol is no number"),
+    "a tolerance that is no number": (lambda: odeint(lambda y, t: y, 1.0, 0.0, 1.0, atol=np.nan), "atol is no number"),
 }
 
 

@@ -23,12 +23,19 @@ def adjoint(x):
 
 def follows(f, reference, a, tolerance=1e-6):
     """Both modes are those of the reference, along a direction, in JAX's pairing Re(g·t)."""
+    all_follow([f], [reference], a, tolerance)
+
+
+def all_follow(fs, references, a, tolerance=1e-6):
+    """Several functions, compiled together."""
     t = matrix(*a.shape, np.iscomplexobj(a))
-    right = (reference(a + 1e-6 * t) - reference(a - 1e-6 * t)) / 2e-6
-    value, g = value_and_grad(f)(jnp.asarray(a))
-    np.testing.assert_allclose(value, reference(a), 1e-9)
-    np.testing.assert_allclose(np.real(np.sum(np.asarray(g) * t)), right, tolerance, tolerance)
-    np.testing.assert_allclose(jvp(f, (jnp.asarray(a),), (jnp.asarray(t),))[1], right, tolerance, tolerance)
+    both = jax.jit(lambda a, t: [(*value_and_grad(f)(a), jvp(f, (a,), (t,))[1]) for f in fs])
+    found = both(jnp.asarray(a), jnp.asarray(t))
+    for (value, g, pushed), reference in zip(found, references, strict=True):
+        right = (reference(a + 1e-6 * t) - reference(a - 1e-6 * t)) / 2e-6
+        np.testing.assert_allclose(value, reference(a), 1e-9)
+        np.testing.assert_allclose(np.real(np.sum(np.asarray(g) * t)), right, tolerance, tolerance)
+        np.testing.assert_allclose(pushed, right, tolerance, tolerance)
 
 
 def scaled(np_, u, c):
@@ -79,8 +86,7 @@ def test_singular_values_and_vectors(shape, complex, x64):
         decomposed = [lambda a, f=f: f(*svd(a)) for f in (of_all, of_u, of_v, of_s)]
         return [*decomposed, lambda a: np_.sum(np_.cos(np_.linalg.svd(a, compute_uv=False)) * c)]
 
-    for ours, reference in zip(losses(jnp), losses(np), strict=True):
-        follows(ours, reference, a)
+    all_follow(losses(jnp), losses(np), a)
 
 
 def test_second_derivatives(x64):

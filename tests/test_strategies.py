@@ -143,7 +143,7 @@ def close(got, expected, tolerance=1e-9):
 # Types and values
 
 
-@many(100)
+@many(50)
 @given(st.data())
 def test_values_have_their_type(data):
     type = data.draw(types() | contexts())
@@ -184,7 +184,7 @@ def test_types_can_be_first_order(type):
 # Terms
 
 
-@many(150)
+@many(60)
 @given(st.data())
 def test_terms_have_their_type_and_a_value(data):
     domain, codomain = data.draw(contexts() | types()), data.draw(types())
@@ -200,7 +200,7 @@ def test_a_codomain_that_is_not_given_is_drawn(data):
 
 
 @pytest.mark.usefixtures("x64")
-@many(60)
+@many(25)
 @given(st.data())
 def test_terms_are_smooth_and_both_tangent_spaces_agree(data):
     domain = data.draw(contexts(depth=1, max_size=3))
@@ -289,7 +289,7 @@ def drawn(strategy, number):
 
 def test_terms_are_of_every_kind():
     domain = Context(R, C.Function(R, R), {"w": C.Tensor((3,))}, Pair(R, R))
-    examples = drawn(terms(domain, size=12), 300)
+    examples = drawn(terms(domain, size=12), 180)
     kinds = {k for k in vars(C.terms).values() if isinstance(k, type) and issubclass(k, C.Term) and k is not C.Term}
     missing = kinds - {type(t) for term in examples for t, _ in inside(term)}
     assert missing == {C.terms.Operator, C.terms.Solve}, "lists of calls have no derivatives; equations, no solutions"
@@ -370,7 +370,7 @@ def test_a_fault_in_the_translation_shrinks(monkeypatch):
 
 
 @pytest.mark.usefixtures("x64")
-@many(100)
+@many(45)
 @given(lambdas())
 def test_programs_keep_their_meaning(program):
     expected, f, arguments = program.meaning()(*program.arguments), program.make(), program.arguments

@@ -1,0 +1,53 @@
+"""What is said of an operation for which JAX has no rule, or the user one that does not fit."""
+
+from __future__ import annotations
+
+from combinators.errors import LeakedFunctionError, NotDifferentiableError
+from combinators.origins import source_line
+from combinators.terms import Primitive
+from compile_ccc import compat
+from compile_ccc.refusals import of_a_rule
+from tangents.rows_page import REFUSED
+
+_RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
+_HINTS = {  # by the mode, and by words of JAX's reason
+    "reverse": {
+        "closed-over": "make what the function captures an argument of it; or state the pullback by "
+        "custom(f, pullback)",
+        "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives; "
+        'jvp, and jacobian with mode="forward", have those of any loop',
+        "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by "
+        "lax.stop_gradient",
+        "transpose_solve": "give custom_linear_solve its transpose_solve, or say that the map is symmetric",
+        "": "give it a derivative: jax.custom_vjp around the operation, or tangents.define(name, meaning, pullbacks)",
+    },
+    "forward": {
+        "callback": "wrap it in a jax.custom_jvp, or hold what it is given by lax.stop_gradient",
+        "": "give it a derivative: jax.custom_jvp around the operation",
+    },
+}
+
+
+def reason(error: Exception) -> str:
+    """Why there is no rule, in JAX's words.  An error that says another thing is raised."""
+    if isinstance(error, LeakedFunctionError):
+        raise of_a_rule(error) from error
+    if not compat.says_no_rule(error):
+        raise error
+    return str(error).strip().splitlines()[0]
+
+
+def missing(term: Primitive, reason: str, mode: str) -> NotDifferentiableError:
+    """The error for a primitive without a derivative in reverse or forward mode, for this reason of JAX's."""
+    misfit = reason.startswith(("Custom VJP", "Custom JVP"))
+    hint = next(hint for words, hint in _HINTS[mode].items() if words in reason)
+    return NotDifferentiableError(
+        "the rule of a derivative does not fit its function"
+        if misfit
+        else f"{term.name} has no {mode}-mode derivative",
+        part=term,
+        expected="a rule that gives what its function asks for" if misfit else "a primitive that JAX can differentiate",
+        got=reason,
+        line=source_line(term),
+        hint=_RULE if misfit else (mode == "reverse" and REFUSED.get(term.name)) or hint,
+    )
