@@ -6,6 +6,7 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -222,9 +223,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
-    drop = _kept.drop  # at the end of the process, modules are empty before their objects die
+    drop, at_the_end = _kept.drop, sys.is_finalizing
     try:
-        references = tuple(weakref.ref(value, lambda _: drop(key)) for value in objects)
+        references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
     except TypeError:
         return
     _kept.drop(key)

@@ -13,6 +13,7 @@ import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import call, getitem, is_
 from typing import Any
 
@@ -52,13 +53,9 @@ class Variable:
 
 
 def _kind(value: Any) -> Any:
-    match value:
-        case np.ndarray():
-            return value.dtype
-        case Closure():
-            return jax.tree.structure(value)
-        case _:
-            return type(value)
+    if isinstance(value, np.ndarray):
+        return value.dtype
+    return jax.tree.structure(value) if isinstance(value, Closure) else type(value)
 
 
 class Changed(Exception):
@@ -76,7 +73,7 @@ class Watch:
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, bytes]] = field(default_factory=list)
     reason: str = ""  # what was read and cannot be watched
-    _places: tuple[Any, Any, Any, Any] | None = None
+    _places: tuple[Any, Any, Any] | None = None
 
     def holds(self) -> bool:
         """Whether all that is read is watched, and what it was."""
@@ -84,16 +81,16 @@ class Watch:
             return False
         if self._places is None:
             self._places = self._transposed()
-        reads, owners, names, values = self._places
+        (reads, owners, names, values), (containers, lengths, parts), (givens, given) = self._places
         try:
             if not all(map(is_, map(call, reads, owners, names), values)):
                 return False
-            for container, parts in self.wholes:
-                if len(container) != len(parts) or not all(map(is_, container, parts)):
-                    return False
-            for given, value in self.answers:
-                if given() is not value:
-                    return False
+            if containers and list(map(len, containers)) != lengths:
+                return False
+            if parts and not all(map(is_, chain.from_iterable(containers), parts)):
+                return False
+            if givens and not all(map(is_, map(call, givens), given)):
+                return False
             for array, held in self.arrays:
                 if bytes_of(array) != held:
                     return False
@@ -141,11 +138,16 @@ class Watch:
         """Watches what an array of NumPy holds."""
         self.arrays.append((array, bytes_of(array)))
 
-    def _transposed(self) -> tuple[Any, Any, Any, Any]:
-        """How to read each single place, of what, by what name, and what was there: lists for a loop in C."""
+    def _transposed(self) -> tuple[Any, Any, Any]:
+        """For loops in C: how to read each single place, of what, by what name, what was there; likewise the rest."""
         groups = (dict.__getitem__, self.variables), (getattr, self.attributes), (getitem, self.members)
         places = [(read, *place) for read, group in groups for place in group]
-        return tuple(zip(*places, strict=True)) if places else ((), (), (), ())  # type: ignore[return-value]
+        containers, parts = zip(*self.wholes, strict=True) if self.wholes else ((), ())
+        return (
+            tuple(zip(*places, strict=True)) if places else ((), (), (), ()),
+            (containers, list(map(len, parts)), tuple(chain.from_iterable(parts))),
+            tuple(zip(*self.answers, strict=True)) if self.answers else ((), ()),
+        )
 
     @property
     def size(self) -> int:
