@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
@@ -19,8 +19,11 @@ class Composable:
 class Term(metaclass=Interned):
     """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
 
-    __slots__ = ("__weakref__", "facts")
+    __slots__ = ("__weakref__", "depth", "facts", "programs")
     facts: dict[Any, Any]  # what tables remember of it
+    depth: int  # how many combinators are within each other, this one included
+    programs: int  # how many of them hold a program of their own for JAX
+    holds_program: ClassVar[bool] = False
 
     def __rshift__(self, other: Any) -> Term:
         from combinators.terms import compose
@@ -39,9 +42,9 @@ class Term(metaclass=Interned):
         return apply_term(self, arguments)
 
     def __repr__(self) -> str:
-        from combinators.show import show
+        from combinators.show import brief
 
-        return show(self)
+        return brief(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How IPython and Hypothesis print terms."""

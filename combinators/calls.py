@@ -10,6 +10,7 @@ import numpy as np
 
 from combinators.errors import ArgumentError, ArityError, BareFunctionError, DiffcurryError
 from combinators.infer import accepts
+from combinators.outline import outline
 from combinators.records import as_records
 from combinators.types import Function, Opaque, Tensor, Type, pack, type_of
 from combinators.values import Closure
@@ -45,7 +46,7 @@ def _packed(arguments: tuple[Any, ...], domain: Type, f: object) -> Any:
     raise ArityError(
         "a function is called with a wrong number of arguments",
         part=f,
-        expected=f"{arity} ({domain})",
+        expected=f"{arity} ({outline(domain)})",
         got=str(len(arguments)),
         hint="f(x, y) and f((x, y)) are one call: several arguments are one tuple",
     )
@@ -102,7 +103,7 @@ def _function(value: Any, expected: Function, f: object) -> Any:
 
 def _described(value: Any) -> str:
     try:
-        return repr(type_of(value))
+        return outline(type_of(value))
     except DiffcurryError:
         return repr(value)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import jax
 
 from combinators.context import Context
+from combinators.depth import bottom_up
 from combinators.neutral import Abstraction, Node, Product, Variable
 from combinators.terms import Case, Const, Curry, Extend, Id, Prod, Proj, Term, compose, prod
 from combinators.types import Type
@@ -19,12 +20,23 @@ from combinators.types import Type
 
 def term_of(root: Node, domain: Type) -> Term:
     """The term : domain ⇝ ? of a normal form, whose one free variable is the domain, of level 0."""
+    codes: Codes = {}
+    bottom_up(root, lambda node: node.operands, lambda node, _: _add_code(node, codes), {})
     if isinstance(domain, Context):
-        return _Scope(root, None, {}).term(Id(), len(domain))
-    return compose(prod(Context(Id())), _Scope(root, None, {}).term(Proj(0), 1))
+        return _Scope(root, None, codes).term(Id(), len(domain))
+    return compose(prod(Context(Id())), _Scope(root, None, codes).term(Proj(0), 1))
 
 
 type Codes = dict[Node, tuple[Curry, tuple[Node, ...]]]  # of abstractions: their code, and what it captures
+
+
+def _add_code(node: Node, codes: Codes) -> None:
+    """The code of an abstraction, inside of which the codes are known."""
+    head = node.head
+    if isinstance(head, Abstraction):
+        scope = _Scope(node.operands[0], head.level, codes)
+        body = scope.term(Proj(len(scope.captured)), len(scope.captured) + 1)
+        codes[node] = Curry(body, head.argument), tuple(scope.captured)
 
 
 class _Scope:
@@ -72,7 +84,7 @@ class _Scope:
         """What must be there before the node is written."""
         match node.head:
             case Abstraction():
-                return list(self._code(node)[1])
+                return list(self.codes[node][1])
             case Case():
                 return [*self._captures(node), node.operands[0]]
             case _:
@@ -84,7 +96,7 @@ class _Scope:
 
         match node.head:
             case Abstraction():
-                code, captured = self._code(node)
+                code, captured = self.codes[node]
                 return compose(prod(Context(*of(captured))), code)
             case Product(form):
                 return Prod(of(node.operands), form)
@@ -99,25 +111,16 @@ class _Scope:
             case head:
                 return compose(Prod(of(node.operands), jax.tree.structure((0,) * len(node.operands))), head)
 
-    def _code(self, abstraction: Node) -> tuple[Curry, tuple[Node, ...]]:
-        if abstraction not in self.codes:
-            head = abstraction.head
-            assert isinstance(head, Abstraction)
-            scope = _Scope(abstraction.operands[0], head.level, self.codes)
-            body = scope.term(Proj(len(scope.captured)), len(scope.captured) + 1)
-            self.codes[abstraction] = Curry(body, head.argument), tuple(scope.captured)
-        return self.codes[abstraction]
-
     def _captures(self, case: Node) -> list[Node]:
         """What all branches of a case capture together."""
         branches = [branch for branch in case.operands[1:] if isinstance(branch.head, Abstraction)]
-        return list(dict.fromkeys(node for branch in branches for node in self._code(branch)[1]))
+        return list(dict.fromkeys(node for branch in branches for node in self.codes[branch][1]))
 
     def _branch(self, branch: Node, captured: list[Node]) -> Term:
         """A branch over the context of what all of them capture; where there is no such alternative, `id`."""
         if not isinstance(branch.head, Abstraction):
             return Id()
-        code, own = self._code(branch)
+        code, own = self.codes[branch]
         places = (*map(captured.index, own), len(captured))
         restriction = () if len(own) == len(captured) else (prod(Context(*map(Proj, places))),)
         return compose(*restriction, code.body)

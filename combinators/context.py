@@ -53,12 +53,14 @@ class Context:
         return iter(self._entries[: self._length])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Context) and list(self) == list(other)
+        return isinstance(other, Context) and jax.tree.flatten(self) == jax.tree.flatten(other)
 
     __hash__ = None  # type: ignore[assignment]  # entries may be arrays
 
     def __repr__(self) -> str:
-        return f"Context({', '.join(map(repr, self))})"
+        from combinators.outline import outline
+
+        return f"Context({', '.join([outline(entry, repr) for entry in self])})"
 
 
 def extend(ctx: Any, entry: Any) -> Any:

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 import jax
 
 from combinators.canonical import term_of
+from combinators.depth import deep
 from combinators.edges import whole
 from combinators.errors import BudgetError, UndecidedError, UnsupportedError
 from combinators.infer import abstract
 from combinators.neutral import Graph, Node, reachable
 from combinators.normalise import STEPS, normalise, stated, within_budget
 from combinators.quote import read_back
-from combinators.semantics import Run, length
-from combinators.show import parts, show, show_marked
+from combinators.semantics import Run
+from combinators.sharing import length
+from combinators.show import brief, show_marked
 from combinators.sums import Sum
-from combinators.terms import Case, Fold, Inject, Map, Scan, Term, only_terms
+from combinators.terms import Case, Fold, Inject, Map, Scan, Term, only_terms, parts
 from combinators.types import Type, type_of
 
 _SHORT = 200  # terms of so many combinators are shown whole
@@ -69,6 +71,7 @@ class Equality:
         yield from _titled("right", self.right, path)
 
 
+@deep
 def equal(f: Term, g: Term, domain: Type, steps: int = STEPS, *, codomain: Type = None) -> Equality:
     """Whether f = g : domain ⇝ ? follows from the laws, primitives and constants being opaque, and equal calls one.
 
@@ -137,11 +140,11 @@ def _titled(title: str, term: Term | None, path: tuple[int, ...]) -> Iterator[st
     """A side of the evidence; of a long term, the place where it differs."""
     if term is None:
         text = "not found"
-    elif length(term, {}) <= _SHORT:
-        text = show(term)
+    elif (size := length(term)) <= _SHORT:
+        text = brief(term)
     elif path:
         text = show_marked(term, path)
     else:
-        text = f"a term of {length(term, {})} combinators"
+        text = f"a term of {size} combinators"
     yield f"  {title}:"
     yield from (f"    {line}" for line in text.splitlines())

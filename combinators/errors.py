@@ -65,9 +65,9 @@ class DiffcurryError(TypeError):
 
             rows.append(show_marked(self.whole, self.path))
         elif self.part is not None:
-            rows.append(f"  in: {self.part}")
+            rows.append(f"  in: {_text(self.part)}")
         rows += [
-            f"  {name}: {text}"
+            f"  {name}: {_text(text)}"
             for name, text in (
                 ("expected", self.expected),
                 ("got", self.got),
@@ -77,6 +77,14 @@ class DiffcurryError(TypeError):
             if text is not None
         ]
         return "\n".join(rows)
+
+
+def _text(fact: Any) -> str:
+    if isinstance(fact, str):
+        return fact
+    from combinators.outline import outline
+
+    return outline(fact)
 
 
 class CompositionError(DiffcurryError):
@@ -141,6 +149,10 @@ class LoopError(DiffcurryError):
 
 class BudgetError(DiffcurryError):
     """A computation takes more steps than it was given, or nests deeper than Python's stack."""
+
+
+class DepthError(BudgetError):
+    """A term, a type or a value nests deeper than is supported: see `combinators.depth`."""
 
 
 class UndecidedError(DiffcurryError):

@@ -10,6 +10,7 @@ import jax
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch
+from combinators.depth import PROGRAMS, check_programs, check_values, deep
 from combinators.errors import EvalError
 from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
@@ -73,8 +74,11 @@ def evaluate(term: Term, x: Any) -> Any:
         case Primitive():
             return bind_varying(term, x)
         case Call():
-            return with_origins(_called(term), x) if term.rule is None else term.rule().value(term, x)
+            if term.rule is not None:
+                return term.rule().value(term, x)
+            return with_origins(_called(term), x) if term.programs <= PROGRAMS else evaluate(term.body, x)
         case Checkpoint(f, policy, prevent_cse):
+            check_programs(term)
             return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
         case Operator():
             f, ctx, form = opened(term, x, type_of(x))
@@ -128,6 +132,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
 
     if isinstance(s.tag, int):
         return run(s.tag)
+    check_programs(term)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     return switch(among(s, possible, s.tag), [lambda i=i: widen(run(i), type) for i in possible])
@@ -149,6 +154,7 @@ def apply(f: Any, x: Any) -> Any:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
+@deep
 def evaluate_checked(term: Term, x: Any) -> Any:
     """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`.
 
@@ -160,13 +166,16 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))
 
 
+@deep
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
+    check_values(arguments)
     x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
     require_values((f.environment, x))
     return from_records(with_own_exceptions(with_origins, partial(applied, None), f, x))
 
 
+@deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code."""
     require_values(arguments)  # before JAX refuses what is no value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 
 import jax
 
 _raised: deque[Exception] = deque(maxlen=16)  # of functions of the host, and not yet come out
+_lock = threading.Lock()  # each comes out once
 
 
 def noting_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
@@ -24,10 +26,12 @@ def with_own_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keyword
     try:
         return f(*arguments, **keywords)
     except jax.errors.JaxRuntimeError as error:
-        own = next((e for e in reversed(_raised) if _tells_of(error, e)), None)
+        with _lock:
+            own = next((e for e in reversed(tuple(_raised)) if _tells_of(error, e)), None)
+            if own is not None:
+                _raised.remove(own)
         if own is None:
             raise
-        _raised.remove(own)
         raise own from None
 
 

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators import rules
-from combinators.errors import ArgumentError
+from combinators.depth import TERMS
+from combinators.errors import ArgumentError, DepthError
 from combinators.memo import ByObject, Table, remembered
 
 _interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # no cache: it says what one term is
@@ -39,14 +40,40 @@ class Interned(type):
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
         found = _interned.get(key)
         if found is None:
+            depth, programs = _depths(arguments)
             term = super().__call__(*arguments)
+            object.__setattr__(term, "depth", depth + 1)
+            object.__setattr__(term, "programs", programs + term.holds_program)
             with _lock:
                 found = _interned.setdefault(key, term)
         return found
 
 
+def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
+    """How deep the terms among the fields of a term nest, and how many programs within programs they hold.
+
+    Raises `DepthError`.
+    """
+    depth = programs = 0
+    for field in fields:
+        several = type(field) is tuple and field and type(type(field[0])) is Interned
+        inside: Any = {*field} if several else (field,)
+        for inner in inside:
+            if type(type(inner)) is Interned:
+                depth, programs = max(depth, inner.depth), max(programs, inner.programs)
+    if depth >= TERMS:
+        raise DepthError(
+            "a term nests too deeply",
+            expected=f"combinators within combinators, at most {TERMS} deep",
+            got=f"{depth + 1}",
+            hint="compose(f, g, ...) of many arrows is flat, and so is prod(f, g, ...)",
+        )
+    return depth, programs
+
+
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
 _PLAIN = frozenset({bool, int, bytes})
+_NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
@@ -64,13 +91,16 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
 
 
-def key_of(value: Any) -> Hashable:
+def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     """A key that two values share exactly if they are interchangeable inside a term.
 
     Numbers differ by type and sign of zero, arrays compare by content, JAX's programs by their equations, and tracers
-    and unhashable objects by identity.
+    and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
+    if not levels:
+        leaves, form = jax.tree.flatten(value)
+        return (form, *[key_of(leaf) for leaf in leaves])
     if type(kind) is Interned or kind in _OWN_KEYS:
         return value
     if kind in _PLAIN:
@@ -78,7 +108,7 @@ def key_of(value: Any) -> Hashable:
     if kind is tuple:
         if value and type(value[0]) is int and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[v if type(type(v)) is Interned else key_of(v) for v in value])
+        return (kind, *[v if type(type(v)) is Interned else key_of(v, levels - 1) for v in value])
     if isinstance(value, np.dtype):
         return (np.dtype, value)
     match value:
@@ -87,9 +117,9 @@ def key_of(value: Any) -> Hashable:
         case float() | complex():
             return (type(value), repr(value))
         case tuple() | list():
-            return (type(value), tuple(map(key_of, value)))
+            return (type(value), *[key_of(v, levels - 1) for v in value])
         case dict():
-            return (dict, tuple((key_of(k), key_of(v)) for k, v in value.items()))
+            return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
         case FunctionType() | linear_util.WrappedFun():
             return ("function", rules.function_key(value))
         case jex.Jaxpr():

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from combinators import loop_types as loops
 from combinators.context import Context, extend
+from combinators.depth import check_values, deep
 from combinators.errors import (
     ArgumentError,
     CompositionError,
@@ -26,6 +27,7 @@ from combinators.families import require_one
 from combinators.joining import join
 from combinators.memo import Facts
 from combinators.operators import opened, stubbed
+from combinators.outline import outline
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
@@ -52,9 +54,10 @@ from combinators.terms import (
     only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
-from combinators.values import Closure
+from combinators.values import Closure, is_closure, key_of_type, kind_of
 
 
+@deep
 def infer(term: Term, domain: Type) -> Type:
     """The codomain of `term` on `domain`, a type (or values or `ShapeDtypeStruct`s, of which the type is taken).
 
@@ -62,8 +65,11 @@ def infer(term: Term, domain: Type) -> Type:
     part marked in the term where types do not meet.
     """
     only_terms("infer", (term,))
+    check_values(domain)
     with whole(term):
-        return _infer(term, type_of(domain))
+        codomain = _infer(term, type_of(domain))
+    check_values(codomain)
+    return codomain
 
 
 def _infer(term: Term, x: Type) -> Type:
@@ -168,11 +174,12 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
                 return dict(children(product)[0])[key]
     except (IndexError, KeyError):
         keys = [] if is_function(product) else [name for name, _ in children(product)[0] if name is not None]
+        among = f"a key among {keys}" if len(keys) < 20 else f"one of {len(keys)} keys, such as {keys[0]!r}"
         raise ProjectionError(
             f"proj({key!r}) finds no such component",
             part=part,
-            expected=f"a key among {keys}" if keys else "a product: a tuple, dict, dataclass or context",
-            got=f"{key!r} of {type_of(product)}",
+            expected=among if keys else "a product: a tuple, dict, dataclass or context",
+            got=f"{key!r} of {outline(type_of(product))}",
             hint="positions count from 0; dicts and dataclasses are projected by name",
         ) from None
 
@@ -189,33 +196,29 @@ def function_type(f: Closure) -> Function:
             "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
             hint="write curry(f, argument=τ), or make the function by function(f, domain)",
         )  # fmt: skip
-    environment = type_of(f.environment)
-    require_one(Closure(f.code, environment))
-    return Function(f.code.argument, abstract(infer(f.code.body, extend(environment, f.code.argument))))
+    setting = bool(jax.config.jax_enable_x64)
+    if f.known_type is None or f.known_type[0] != setting:
+        environment = type_of(f.environment)
+        require_one(Closure(f.code, environment))
+        result = infer(f.code.body, extend(environment, f.code.argument))
+        f.known_type = setting, Function(f.code.argument, abstract(result))
+    return f.known_type[1]
 
 
 def abstract(type: Type) -> Type:
     """Forgets the code of closures: what remains says of functions their `Function(dom, cod)` only."""
-    return jax.tree.map(
-        lambda node: function_type(node) if isinstance(node, Closure) else node,
-        type,
-        is_leaf=lambda node: isinstance(node, Closure),
-    )
+    return jax.tree.map(lambda t: function_type(t) if is_closure(t) else t, type, is_leaf=is_closure)
 
 
 def accepts(expected: Type, got: Type) -> bool:
     """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
     try:
-        leaves, form = jax.tree.flatten(expected, is_leaf=_is_leaf)
-        return form == jax.tree.structure(got, is_leaf=_is_leaf) and all(
-            map(_leaf_accepts, leaves, jax.tree.leaves(got, is_leaf=_is_leaf))
-        )
+        is_leaf = lambda type: is_function(type) or isinstance(type, Sum)
+        wanted, form = jax.tree.flatten(expected, is_leaf=is_leaf)
+        given, other = jax.tree.flatten(got, is_leaf=is_leaf)
+        return form == other and False not in [_leaf_accepts(w, g) for w, g in zip(wanted, given, strict=True)]
     except UntypedFunctionError:
         return False
-
-
-def _is_leaf(type: Type) -> bool:
-    return is_function(type) or isinstance(type, Sum)
 
 
 def _leaf_accepts(expected: Type, got: Type) -> bool:
@@ -225,14 +228,12 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
             return argument_agrees and accepts(cod, _apply(got, dom))
         case Sum(alternatives=wanted), Sum(alternatives=given):
             tags_agree = not isinstance(expected.tag, int) or expected.tag == got.tag
-            pairs = list(zip(wanted, given, strict=False))
-            return (
-                len(wanted) == len(given)
-                and tags_agree
-                and all(w is None or g is None or accepts(w, g) for w, g in pairs)
-            )
+            if len(wanted) != len(given) or not tags_agree:
+                return False
+            known = [(w, g) for w, g in zip(wanted, given, strict=True) if w is not None and g is not None]
+            return False not in [accepts(w, g) for w, g in known]
         case Closure(), Closure():
-            return got.code is expected.code and same_type(got.environment, expected.environment)
+            return kind_of(got) is kind_of(expected) or same_type(got, expected)
         case _:
             return bool(expected == got)
 
@@ -276,9 +277,7 @@ def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
 
 def _key(environment: Type, x: Type) -> Any:
     """By what the result type of code is found once, or functions of functions would unfold."""
-    leaves, form = jax.tree.flatten((environment, x))
-    weak = tuple(t.weak for t in leaves if isinstance(t, Tensor))
-    return form, tuple(leaves), weak, bool(jax.config.jax_enable_x64)
+    return key_of_type((environment, x)), bool(jax.config.jax_enable_x64)
 
 
 _ROLES = {2: "(function, argument)", 3: "(function, state, elements)", 5: "(A, its transpose, a solver of each, b)"}

@@ -141,6 +141,15 @@ class ByObject[K, V](Remembered):
         """The entry of an object; None if there is none."""
         return self._entries.get(key)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
     def put(self, key: K, value: V) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""
         with _lock:

@@ -10,8 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from combinators.canonical import term_of
+from combinators.depth import deep
 from combinators.edges import whole
-from combinators.errors import BudgetError
+from combinators.errors import BudgetError, DepthError
 from combinators.infer import abstract
 from combinators.neutral import Graph
 from combinators.quote import read_back
@@ -22,6 +23,7 @@ from combinators.types import UNKNOWN, Type, type_of
 STEPS = 100_000
 
 
+@deep
 def normalise(term: Term, domain: Type, steps: int = STEPS, *, codomain: Type = None) -> Term:
     """The βη-normal form of `term` on `domain`, a type or values: an equal term, one for all terms that are equal.
 
@@ -60,8 +62,8 @@ def within_budget(steps: int) -> Generator[None]:
             hint="a higher-order program can have an exponential normal form; if this one has not, give more `steps`",
         ) from None
     except RecursionError:
-        raise BudgetError(
+        raise DepthError(
             "normalisation nests deeper than Python's stack",
-            expected="functions that call each other, and parts within parts, some hundreds deep at most",
-            hint="raise sys.setrecursionlimit",
+            expected="functions that call each other, and parts within parts, some thousands deep at most",
+            hint="what is long as a chain of steps, or as an array, takes no room on the stack",
         ) from None

@@ -25,6 +25,7 @@ from combinators.errors import (
     UnsupportedError,
 )
 from combinators.memo import remembered
+from combinators.outline import outline
 from combinators.parameters import DEFAULTS, check_parameters
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, type_of
@@ -183,7 +184,7 @@ def shape(term: Primitive, x: Type) -> Type:
             f"the primitive {term.name} does not accept its domain",
             part=term,
             expected=f"operands that jax.lax accepts for {term.name}",
-            got=f"{len(types)}: {x}" if len(types) != 1 else x,
+            got=f"{len(types)}: {outline(x)}" if len(types) != 1 else x,
             hint=f"JAX says: {reason[0][:200]}",
         ) from error
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import CompositionError
 from combinators.infer import accepts, function_type
 from combinators.neutral import Node
@@ -100,6 +101,7 @@ def _agree(types: list[Type]) -> None:
 
 def types_of(value: Any) -> Type:
     """The type of a semantic value, closures by their code."""
+    check_values(value)
     return jax.tree.map(lambda node: node.type, value)
 
 

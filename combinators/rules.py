@@ -22,6 +22,7 @@ import numpy as np
 
 from combinators import identity
 from combinators.bytecode import loaded
+from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -51,7 +52,7 @@ def captured_tracers(f: Any) -> list[Any]:
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
-    functions, programs, seen = [], [program], {id(program)}
+    functions, programs, seen = [], [program], {program}
     while programs:
         for eqn in programs.pop().eqns:
             for value in eqn.params.values():
@@ -59,10 +60,18 @@ def held_tracers(program: Any) -> list[Any]:
                     functions.append(value)
                 elif isinstance(value, _PROGRAMS):
                     inner = value if isinstance(value, tuple | list) else (value,)
-                    new = [p for p in inner if isinstance(p, jex.Jaxpr) and id(p) not in seen]
-                    seen.update(map(id, new))
+                    new = [
+                        p for p in inner if isinstance(p, jex.Jaxpr) and p not in seen and not _without_functions.get(p)
+                    ]
+                    seen.update(new)
                     programs += new
+    if not functions:
+        for program in seen:
+            _without_functions.put(program, True)
     return _tracers(functions)
+
+
+_without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
 
 
 def _tracers(waiting: list[Any]) -> list[Any]:

@@ -23,7 +23,7 @@ class OtherTypes(Exception):
 class Runs(Remembered):
     """The programs of f(static, *arguments), for static arguments that are hashable."""
 
-    def __init__(self, name: str, f: Callable[..., Any], entries: int = 512):
+    def __init__(self, name: str, f: Callable[..., Any], entries: int = 256):
         self._f = f
         self._programs: Table[Hashable, Any] = Table(name, entries)
 

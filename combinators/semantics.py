@@ -19,7 +19,7 @@ from combinators.joining import join
 from combinators.neutral import Graph, Node
 from combinators.primitives import operands, shape
 from combinators.quote import is_function_value, is_open, read_back, types_of
-from combinators.show import parts
+from combinators.sharing import length
 from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
     Call,
@@ -58,7 +58,7 @@ class Run:
 
     def __init__(self, graph: Graph, term: Term, steps: int):
         self.graph, self.term, self.steps, self.laws = graph, term, 0, Counter[str]()
-        self._limit = steps + min(length(term, {}), 100 * steps)
+        self._limit = steps + min(length(term), 100 * steps)
         self._known: dict[tuple[Term, int], tuple[Any, Any]] = {}  # the arguments are kept, so that their ids are
         self._products: dict[Node, Any] = {}
         self._constants: dict[Term, Any] = {}
@@ -101,7 +101,8 @@ class Run:
             case Curry():
                 return self._kept(term, x, Closure(term, x))
             case Eval():
-                return self.apply(*self._function_and_argument(term, x))
+                f, argument = self._function_and_argument(term, x)
+                return self.apply(f, argument)
             case Const(value):
                 return self._constant(term, value)
             case Primitive():
@@ -205,13 +206,13 @@ class Run:
                 pass
             case _:
                 rest, s = None, x
-        type = types_of(s)
-        if not isinstance(type, Sum) or len(type.alternatives) != len(branches):
-            infer(term, types_of(x))
-        if isinstance(s, Sum) and isinstance(s.tag, int):
+        if isinstance(s, Sum) and isinstance(s.tag, int) and len(s.alternatives) == len(branches):
             self.laws["coproducts: β"] += 1
             with within(s.tag):
                 return self.read(branches[s.tag], branch_domain(rest, s.alternatives[s.tag]))
+        type = types_of(s)
+        if not isinstance(type, Sum) or len(type.alternatives) != len(branches):
+            infer(term, types_of(x))
         codes: list[Node] = []
         for index, alternative in enumerate(type.alternatives):
             with within(index):
@@ -281,13 +282,6 @@ class Run:
             return True
         except DiffcurryError:
             return False
-
-
-def length(term: Term, known: dict[Term, int]) -> int:
-    """How many combinators are read when the term is read once."""
-    if term not in known:
-        known[term] = 1 + sum(length(part, known) for part in parts(term))
-    return known[term]
 
 
 def _is_atomic(type: Type) -> bool:

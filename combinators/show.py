@@ -1,21 +1,24 @@
 """The text form of terms and types, and the mark on an offending part.
 
-`C.show(term)` is also `repr(term)`; it is laid out by wadler-lindig: on one line if it fits, else one step a line.
+It is laid out by wadler-lindig: on one line if it fits, else one step a line.  Parts that a long term uses more than
+once have names, which are explained below the term.  `C.show(term)` is whole; `repr(term)` leaves out what is in the
+middle of long chains, and is the same for all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 import jax
 import jax.core
-import jax.numpy as jnp
-import numpy as np
 import wadler_lindig as wl
 
 from combinators.context import Context
+from combinators.depth import bottom_up, deep
 from combinators.edges import whole
+from combinators.outline import outline, shapes
+from combinators.sharing import Lengths, is_short, names
 from combinators.terms import (
     Call,
     Case,
@@ -42,24 +45,66 @@ from combinators.terms import (
 from combinators.types import children, type_of
 
 _NEIGHBOURS = 3  # steps shown before and after a marked one
+_AROUND = 8  # levels shown around a marked part
+_STEPS, _NAMES = 200, 200  # of long chains, and of parts with names, that `repr` shows
 
 
+@deep
 def show(term: Term, width: int = 100) -> str:
     """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
     width = whole("the width of a text", width, 1)
     if not isinstance(term, Term):
         return repr(term)
-    return _pretty(_document(term), width)
+    return _text(term, width, parts)
 
 
+@deep
+def brief(term: Term, width: int = 100) -> str:
+    """The text of `term` without what is in the middle of long chains."""
+    return _text(term, width, _ends, _NAMES)
+
+
+@deep
 def show_marked(term: Any, path: tuple[int, ...], width: int = 100) -> str:
     """The text of `term` with the part at `path`, its numbers from the outside in, set in ▶ ◀, and others elided."""
-    return "\n".join("  " + line for line in _pretty(_marked(term, path), width - 2).splitlines())
+    outer, path = path[:-_AROUND], path[-_AROUND:]
+    for index in outer:
+        term = parts(term)[index]
+    document = wl.TextDoc("… " if outer else "") + _marked(term, path, {})
+    return "\n".join("  " + line for line in _pretty(document, width - 2).splitlines())
 
 
-def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
+def _text(term: Term, width: int, shown: Callable[[Term], Sequence[Term]], most: int | None = None) -> str:
+    """The text of a term with these parts, and below it of at most so many parts that have names."""
+    named = names(term, shown)
+    explained: dict[Term, Any] = {}
+
+    def of(part: Term, docs: list[Any]) -> Any:
+        left_out = len(parts(part)) - len(docs)
+        if left_out:
+            docs.insert(len(docs) // 2, wl.TextDoc(f"… {left_out:,} more …"))
+        document = _document(part, docs)
+        if part not in named:
+            return document
+        explained[part] = wl.TextDoc(f"  {named[part]} = ") + document.nest(4)
+        return wl.TextDoc(named[part])
+
+    lines = [_pretty(bottom_up(term, shown, of, {}), width), *(["where"] if named else [])]
+    lines += [_pretty(explained[part], width) for part in list(named)[:most]]
+    if most is not None and len(named) > most:
+        lines.append(f"  … {len(named) - most:,} more …")
+    return "\n".join(lines)
+
+
+def _ends(term: Term) -> Sequence[Term]:
+    """The parts of a term, without those in the middle of a long chain."""
+    inner = parts(term)
+    is_long = isinstance(term, Compose) and len(inner) > _STEPS
+    return (*inner[: _STEPS // 2], *inner[-_STEPS // 2 :]) if is_long else inner
+
+
+def _document(term: Term, docs: list[Any]) -> Any:
     """The document of a term, from the documents of its parts."""
-    docs = [_document(part) for part in parts(term)] if inner is None else list(inner)
     match term:
         case Id():
             return wl.TextDoc("id")
@@ -104,17 +149,26 @@ def _document(term: Term, inner: Iterable[Any] | None = None) -> Any:
             assert_never(term)  # type: ignore[arg-type]
 
 
-def _marked(term: Term, path: tuple[int, ...]) -> Any:
+def _marked(term: Term, path: tuple[int, ...], lengths: Lengths) -> Any:
     if not path:
-        return wl.TextDoc("▶ ") + _document(term) + wl.TextDoc(" ◀")
+        return wl.TextDoc("▶ ") + _outlined(term, lengths) + wl.TextDoc(" ◀")
     index, *deeper = path
     around = range(max(0, index - _NEIGHBOURS), min(len(parts(term)), index + _NEIGHBOURS + 1))
-    docs = [_marked(parts(term)[i], tuple(deeper)) if i == index else _document(parts(term)[i]) for i in around]
+    inner = parts(term)
+    docs = [_marked(inner[i], tuple(deeper), lengths) if i == index else _outlined(inner[i], lengths) for i in around]
     if isinstance(term, Compose):
         docs = [wl.TextDoc("…")] * (around.start > 0) + docs + [wl.TextDoc("…")] * (around.stop < len(parts(term)))
     else:
         docs = [docs[i - around.start] if i in around else wl.TextDoc("…") for i in range(len(parts(term)))]
     return _document(term, docs)
+
+
+def _outlined(term: Term, lengths: Lengths, levels: int = 2) -> Any:
+    """The document of a term; of a long one, that of its outermost levels."""
+    if is_short(term, lengths):
+        return bottom_up(term, parts, _document, {})
+    inner = parts(term) if levels and len(parts(term)) <= 2 * _NEIGHBOURS else ()
+    return _document(term, [_outlined(part, lengths, levels - 1) for part in inner]) if inner else wl.TextDoc("…")
 
 
 def _product(docs: list[Any], form: Any) -> Any:
@@ -147,23 +201,10 @@ def _pretty(document: Any, width: int) -> str:
 
 
 def _value(value: Any) -> str:
-    small = [leaf for leaf in jax.tree.leaves(value) if getattr(leaf, "ndim", 0) == 0]
-    if len(small) == len(jax.tree.leaves(value)) and not any(isinstance(leaf, jax.core.Tracer) for leaf in small):
-        return str(jax.tree.map(_scalar, value))
-    return str(type_of(value))
-
-
-class _Typed(str):
-    __repr__ = str.__str__
-
-
-def _scalar(leaf: Any) -> Any:
-    """A Python number as it is; one of a dtype with its dtype, which tells it from the weakly typed one."""
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
-        return _Typed(type_of(leaf))
-    if isinstance(leaf, jax.Array | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
-        return _Typed(f"{leaf.item()}:{type_of(leaf)}"[:-2])
-    return leaf
+    """Python's numbers as they are; those of a dtype with it, which tells them from the weakly typed ones."""
+    leaves = jax.tree.leaves(value)
+    are_numbers = not any(getattr(leaf, "ndim", 0) or isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    return outline(value, shapes) if are_numbers else outline(type_of(value))
 
 
 def _param(param: Any) -> str:

@@ -19,6 +19,7 @@ from jax import lax
 from combinators.context import Context, extend
 from combinators.edges import whole
 from combinators.errors import ArgumentError, CompositionError
+from combinators.outline import outline
 from combinators.terms import Case, Inject, Tag, Term, only_terms
 from combinators.types import Tensor, type_of
 
@@ -43,12 +44,12 @@ class Sum:
         self.tag = Tensor((), jnp.int32) if tag is None else tag
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sum) and self.tag == other.tag and self.alternatives == other.alternatives
+        return isinstance(other, Sum) and jax.tree.flatten(self) == jax.tree.flatten(other)
 
     __hash__ = None  # type: ignore[assignment]  # alternatives may be arrays
 
     def __repr__(self) -> str:
-        alternatives = ["?" if a is None else repr(a) for a in self.alternatives]
+        alternatives = ["?" if a is None else outline(a, repr) for a in self.alternatives]
         if isinstance(self.tag, Tensor):
             return f"({' + '.join(alternatives)})"
         return f"Sum({', '.join(alternatives)}, tag={self.tag})"

@@ -10,13 +10,14 @@ source lines are no part of a term, and arrays only where the user writes them i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from combinators.base import Term, only_terms
 from combinators.base import combinator as _term
+from combinators.depth import check_values
 from combinators.edges import check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
@@ -120,6 +121,7 @@ class Call(Term):
     domain Δ·τ, its derivative is what the user says, and rule().value(call, x) is its value (`tangents.custom`).
     """
 
+    holds_program: ClassVar[bool] = True
     body: Term
     name: str
     rule: Any = None
@@ -133,6 +135,7 @@ class Checkpoint(Term):
     `jax.checkpoint_policies`.  The second run is kept apart from the first if `prevent_cse`.
     """
 
+    holds_program: ClassVar[bool] = True
     body: Term
     policy: Any = None
     prevent_cse: bool = True
@@ -169,6 +172,7 @@ class Tag(Term):
 class Case(Term):
     """If fi : Δ·τi ⇝ σ then case(f0, ..., fn-1) : Δ·(τ0 + ... + τn-1) ⇝ σ; on (a, τ0 + ...), fi : (a, τi) ⇝ σ."""
 
+    holds_program: ClassVar[bool] = True
     branches: tuple[Term, ...]
 
 
@@ -231,6 +235,7 @@ def prod(*parts: Any) -> Term:
     One argument that is a pytree of terms gives a product of that shape: `prod({"W": f, "b": g})`, `prod(Context(f))`.
     """
     tree = parts[0] if len(parts) == 1 and not isinstance(parts[0], Term) else parts
+    check_values(tree)
     return _product(tree)
 
 
@@ -240,7 +245,7 @@ def _product(tree: Any) -> Term:
     pairs, form = children(tree)
     if form == LEAF:
         only_terms("prod", (tree,))
-    return Prod(tuple(_product(part) for _, part in pairs), form)
+    return Prod(tuple([_product(part) for _, part in pairs]), form)
 
 
 def const(v: Any) -> Const:

@@ -17,8 +17,10 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
 
@@ -61,7 +63,7 @@ class Tensor:
         return f"{_short(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Function:
     """`Function(dom, cod)`: the exponential dom ⇝ cod.  `dom` and `cod` are types, that is, pytrees of types.
 
@@ -70,15 +72,33 @@ class Function:
 
     dom: Type
     cod: Type
+    _kind: Kind | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
 
+        leaves, form = jax.tree.flatten((self.dom, self.cod))
+        try:
+            kind = kind_with((form, tuple(leaves)))
+        except TypeError:  # what a class keeps beside its parts has no hash
+            kind = None
+        object.__setattr__(self, "_kind", kind)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Function) or self._kind is None or other._kind is None:
+            return isinstance(other, Function) and same_type((self.dom, self.cod), (other.dom, other.cod))
+        return self._kind is other._kind
+
     def __hash__(self) -> int:
-        return hash((*map(tuple, map(jax.tree.leaves, (self.dom, self.cod))),))
+        return hash(tuple(jax.tree.leaves((self.dom, self.cod)))) if self._kind is None else hash(self._kind)
+
+    def __reduce__(self) -> Any:
+        return Function, (self.dom, self.cod)
 
     def __repr__(self) -> str:
-        return f"({self.dom} ⇝ {self.cod})"
+        from combinators.outline import outline
+
+        return f"({outline(self.dom)} ⇝ {outline(self.cod)})"
 
 
 def type_of(value: Any) -> Type:
@@ -88,6 +108,7 @@ def type_of(value: Any) -> Type:
     """
     if isinstance(value, (jax.Array, Tensor, jax.core.ShapedArray)):
         return leaf_type(value)
+    check_values(value)
     return jax.tree.map(leaf_type, as_records(value), is_leaf=lambda node: isinstance(node, Opaque))
 
 
@@ -103,6 +124,7 @@ UNKNOWN: Any = Unknown()
 
 def require_types(name: str, type: Type) -> None:
     """Raises `ArgumentError` for what is no type."""
+    check_values(type)
     for leaf in jax.tree.leaves(type):
         if not isinstance(leaf, Tensor | Function | Unknown):
             raise ArgumentError(
@@ -115,6 +137,7 @@ def require_types(name: str, type: Type) -> None:
 
 def require_values(values: Any) -> None:
     """Raises `ArgumentError`, or `BareFunctionError`, for what is no value of ours, and for types among values."""
+    check_values(values)
     for leaf in jax.tree.leaves(values):
         if not isinstance(leaf, jax.Array):
             _no_type(leaf)
@@ -123,6 +146,7 @@ def require_values(values: Any) -> None:
 
 def no_types(values: Any) -> None:
     """Raises `ArgumentError` for types among values."""
+    check_values(values)
     for leaf in jax.tree.leaves(values):
         _no_type(leaf)
 

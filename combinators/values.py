@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import jax
 
 from combinators import origins, staging
+from combinators.context import Context
+from combinators.depth import bottom_up
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
+from combinators.kinds import Kind, kind_with
 from combinators.origins import NOWHERE, Lent, Origin
 from combinators.terms import Curry
-from combinators.types import Function, FunctionLike, children, require_values
+from combinators.types import Function, FunctionLike, Tensor, Type, children, require_values
 
 
 class Closure(FunctionLike):
@@ -23,9 +26,10 @@ class Closure(FunctionLike):
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
     `origin` knows the names of the captured variables.  They are for readers: closures of other names have equal code.
+    `known_type`, `kind` and `depth` are kept by `infer.function_type`, `kind_of` and `depth_of`, which find each once.
     """
 
-    __slots__ = ("__weakref__", "_environment", "code", "origin")
+    __slots__ = ("__weakref__", "_environment", "code", "depth", "kind", "known_type", "origin")
 
     def __init__(self, code: Curry, environment: Any, origin: Origin = NOWHERE):
         if not isinstance(code, Curry):
@@ -36,6 +40,9 @@ class Closure(FunctionLike):
                 hint="function(f, domain) makes a closure of a Python function",
             )
         self.code, self._environment, self.origin = code, environment, origin
+        self.known_type: Any = None
+        self.kind: Any = None
+        self.depth = 0
 
     @property
     def environment(self) -> Any:
@@ -46,14 +53,16 @@ class Closure(FunctionLike):
     def environment(self, environment: Any) -> None:
         (entries, form), (others, other) = map(children, (self._environment, environment))
         if form != other:
+            from combinators.outline import outline
+
             raise ArgumentError(
                 "this is no environment of the code of this function",
-                expected=f"{len(entries)} entries, as in {self._environment!r}",
-                got=f"{environment!r}" if not others else f"{len(others)}, {environment!r}",
+                expected=f"{len(entries)} entries, as in {outline(self._environment)}",
+                got=outline(environment) if not others else f"{len(others)}, {outline(environment)}",
                 hint="C.Context(w, ...) has an entry for each captured variable; jax.tree.map gives another function",
             )
         require_values(environment)
-        self._environment = environment
+        self._environment, self.known_type, self.kind, self.depth = environment, None, None, 0
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function applied: `f(x, y)` and `f((x, y))` are one call.
@@ -95,19 +104,61 @@ class Closure(FunctionLike):
         return Closure(self.code, g.environment, self.origin).captured
 
     def __repr__(self) -> str:
-        return f"Closure({self.code!r}, {self.environment!r})"
+        from combinators.outline import outline, shapes
+
+        return f"Closure({self.code!r}, {outline(self.environment, shapes)})"
+
+
+def key_of_type(type: Type) -> Hashable:
+    """A key that types share if they are equal, weak types and all; closures in it count by their kinds."""
+    leaves, form = jax.tree.flatten(type, is_leaf=is_closure)
+    return form, tuple([kind_of(t) if is_closure(t) else (t, t.weak) if isinstance(t, Tensor) else t for t in leaves])
+
+
+def kind_of(f: Closure) -> Kind:
+    """What abstract closures of equal code and equal environments have in common; found once for each of them."""
+    return bottom_up(f, lambda f: [] if f.kind else _captured_functions(f), _kind, {})
+
+
+def depth_of(f: Closure) -> int:
+    """How many functions are within each other, each captured by the next; found once for each of them."""
+    return bottom_up(f, lambda f: [] if f.depth else _captured_functions(f), _depth, {})
+
+
+def _depth(f: Closure, captured: list[int]) -> int:
+    f.depth = f.depth or 1 + max(captured, default=0)
+    return f.depth
+
+
+def _captured_functions(f: Closure) -> list[Any]:
+    return [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
+
+
+def is_closure(x: Any) -> bool:
+    """Whether this is a closure, of values or of types."""
+    return isinstance(x, Closure)
+
+
+def _kind(f: Closure, _: list[Kind]) -> Kind:
+    if f.kind is None:
+        f.kind = kind_with((f.code, key_of_type(f.environment)))
+    return f.kind
 
 
 class _Head:
-    """What a closure is beside its environment.  Only the code takes part in equality, so no name makes a program."""
+    """What a closure is beside its captured values.  Its origin takes no part in equality, so no name makes a program.
 
-    __slots__ = ("code", "origin")
+    `is_flat` says that the parts are the entries of a context: so that a chain of functions, each captured by the next,
+    is no deeper a pytree than it is long.
+    """
 
-    def __init__(self, code: Curry, origin: Origin):
-        self.code, self.origin = code, origin
+    __slots__ = ("code", "is_flat", "origin")
+
+    def __init__(self, code: Curry, origin: Origin, is_flat: bool):
+        self.code, self.origin, self.is_flat = code, origin, is_flat
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Head) and other.code is self.code
+        return isinstance(other, _Head) and other.code is self.code and other.is_flat == self.is_flat
 
     def __hash__(self) -> int:
         return hash(self.code)
@@ -116,13 +167,22 @@ class _Head:
         return repr(self.code)
 
 
-def _flatten(f: Closure) -> tuple[tuple[Any], _Head]:
-    return (f.environment,), _Head(f.code, origins.of_head(f))
+def _flatten(f: Closure) -> tuple[tuple[Any, ...], _Head]:
+    environment = f.environment
+    is_flat = type(environment) is Context
+    return tuple(environment) if is_flat else (environment,), _Head(f.code, origins.of_head(f), is_flat)
+
+
+def _flatten_with_keys(f: Closure) -> tuple[tuple[Any, ...], _Head]:
+    parts, head = _flatten(f)
+    names = [f"environment[{i}]" for i in range(len(parts))] if head.is_flat else ["environment"]
+    return tuple((jax.tree_util.GetAttrKey(name), part) for name, part in zip(names, parts, strict=True)), head
 
 
 def _unflatten(head: _Head, parts: Iterable[Any]) -> Closure:
-    (environment,), f = parts, object.__new__(Closure)
+    environment, f = Context(*parts) if head.is_flat else next(iter(parts)), object.__new__(Closure)
     f.code, f._environment = head.code, environment  # pyright: ignore[reportPrivateUsage]
+    f.known_type, f.kind, f.depth = None, None, 0
     f.origin = origins.of_function(head.origin, lambda: _is_staged(environment))
     return f
 
@@ -135,12 +195,7 @@ def _is_staged(environment: Any) -> bool:
             return isinstance(v.origin, Lent) or (type(v.origin) is Origin and _is_staged(v.environment))
         return staging.variable_of(v) is not None
 
-    return any(map(of, jax.tree.leaves(environment, is_leaf=lambda v: isinstance(v, Closure))))
+    return any(map(of, jax.tree.leaves(environment, is_leaf=is_closure)))
 
 
-jax.tree_util.register_pytree_with_keys(
-    Closure,
-    lambda f: (((jax.tree_util.GetAttrKey("environment"), f.environment),), _flatten(f)[1]),
-    _unflatten,
-    _flatten,
-)
+jax.tree_util.register_pytree_with_keys(Closure, _flatten_with_keys, _unflatten, _flatten)

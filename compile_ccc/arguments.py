@@ -9,8 +9,10 @@ from typing import Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
+from combinators.outline import outline
 from combinators.records import as_records
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
@@ -43,7 +45,7 @@ def check_arity(f: Callable[..., Any], arity: int, domain: object = "") -> None:
         raise ArityError(
             "a function is called with a wrong number of arguments",
             expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
-            got=f"{arity}: {domain}" if arity else "none",
+            got=f"{arity}: {outline(domain)}" if arity else "none",
             hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
         )
 
@@ -53,6 +55,9 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
+    if is_function_value(value):
+        return _argument_leaf(value)
+    check_values(value)
     leaves, form = _flatten(as_records(value), is_function_value)
     return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
 
@@ -69,7 +74,7 @@ def _argument_leaf(leaf: Any) -> Type:
     if isinstance(leaf, _FUNCTIONS):
         if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
             raise leaked(leaf.type)
-        return abstract(type_of(leaf))
+        return leaf.type if isinstance(leaf, Closure) else abstract(type_of(leaf))
     if callable(leaf):
         raise UntypedFunctionError(
             "a Python function is given as an argument, and its type is not known",

@@ -13,6 +13,7 @@ import jax
 
 from combinators.base import Composable
 from combinators.context import Context
+from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import applied, apply_closure, evaluate
@@ -60,8 +61,10 @@ class Arrow(Composable):
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
         found = MISSED if keywords else self._calls.again(arguments)
-        if found is not MISSED:
-            return found
+        return self._called(arguments, keywords) if found is MISSED else found
+
+    @deep
+    def _called(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
@@ -113,6 +116,7 @@ def ccc(f: Callable[..., Any]) -> Arrow:
     return f if isinstance(f, Arrow) else Arrow(f)
 
 
+@deep
 def trace(f: Any, *arguments: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
 
@@ -136,6 +140,7 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
     return located(f, arguments)[0]
 
 
+@deep
 def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Found | None]:
     """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function."""
     match f:
@@ -219,6 +224,7 @@ def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*args, **keywords)
 
 
+@deep
 def lower(term: Term) -> Callable[..., Any]:
     """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
 
@@ -234,6 +240,7 @@ def lower(term: Term) -> Callable[..., Any]:
 def _lowered(term: Term) -> Lowered:
     optimised = optimise(term)
 
+    @deep
     def arrow(*arguments: Any) -> Any:
         x = as_records(pack(arguments))
         infer(term, x)
@@ -248,6 +255,7 @@ class Lowered:
     def __init__(self, term: Term, compiled: Any):
         self._term, self._compiled = term, compiled
 
+    @deep
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         no_keywords(self._term, keywords)
         require_values(arguments)

@@ -20,6 +20,7 @@ import numpy as np
 
 from combinators.bytecode import is_note, loaded, noted
 from combinators.identity import key_of
+from combinators.kinds import kind_with
 from combinators.rules import PLAIN, global_names, is_empty
 from combinators.terms import Const
 from combinators.types import LEAF, Opaque, children
@@ -142,7 +143,7 @@ class _Reader:
         code = _code(value)
         if isinstance(code, jax.tree_util.PyTreeDef):
             self.forms.append(code)
-        return (code, tuple(keys)), self.seen[id(value)][1]
+        return kind_with((code, tuple(keys))), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""

@@ -108,7 +108,8 @@ class Uses:
         """
         if term not in self._pure:
             steps = steps_of(term)
-            self._pure[term] = all(map(self.is_pure_after, (None, *steps), steps))
+            pairs = zip((None, *steps), steps, strict=False)
+            self._pure[term] = False not in [self.is_pure_after(before, step) for before, step in pairs]
         return self._pure[term]
 
     def is_pure_after(self, before: Term | None, step: Term) -> bool:
@@ -117,7 +118,7 @@ class Uses:
             case Primitive():
                 return _is_silent(step)
             case Prod(parts) | Case(parts):
-                return all(map(self.is_pure, parts))
+                return False not in [self.is_pure(f) for f in parts]
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
             case Solve():
@@ -169,18 +170,18 @@ def renumbered(term: Term, move: Callable[[int], int]) -> Term:
     def chain(term: Term) -> Term:
         steps = steps_of(term)
         lets = next((i for i, step in enumerate(steps) if not isinstance(step, Extend)), len(steps))
-        return compose(*map(single, steps[: lets + 1]), *steps[lets + 1 :])
+        return compose(*[single(step) for step in steps[: lets + 1]], *steps[lets + 1 :])
 
     def single(step: Term) -> Term:
         match step:
             case Proj(key):
                 return Proj(move(key))
             case Prod(parts, form):
-                return Prod(tuple(map(of, parts)), form)
+                return Prod(tuple([of(f) for f in parts]), form)
             case Extend(e):
                 return Extend(of(e))
             case Case(branches):
-                return Case(tuple(map(of, branches)))
+                return Case(tuple([of(f) for f in branches]))
             case _:
                 return step
 

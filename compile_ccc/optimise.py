@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from combinators.depth import deep
 from combinators.terms import (
     Call,
     Case,
@@ -66,17 +67,15 @@ from compile_ccc.rewrites import (
 )
 
 
+@deep
 def optimise(term: Term) -> Term:
     """A term that is equal by the laws and executes no more scalar operations.  The module's text lists the laws.
 
-    One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains; a
-    term that nests deeper than Python's stack allows stays as it is.  `optimise(optimise(f)) is optimise(f)`.
+    One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains.
+    `optimise(optimise(f)) is optimise(f)`.
     """
     only_terms("optimise", (term,))
-    try:
-        return Optimiser().optimised(term, None)
-    except RecursionError:
-        return term
+    return Optimiser().optimised(term, None)
 
 
 @dataclass(eq=False)
@@ -178,14 +177,14 @@ class Chain:
         kind, scope = self.value.kind, self.value.scope
         match step:
             case Prod(parts, form):
-                new = tuple(self.optimiser.optimised(f, kind, scope) for f in parts)
+                new = tuple([self.optimiser.optimised(f, kind, scope) for f in parts])
                 return step if new == parts else Prod(new, form)
             case Extend(e):
                 new = self.optimiser.optimised(e, kind, scope)
                 return step if new is e else Extend(new)
             case Case(branches):
                 on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
-                new = tuple(self.optimiser.optimised(f, on) for f in branches)
+                new = tuple([self.optimiser.optimised(f, on) for f in branches])
                 return step if new == branches else Case(new)
             case Call(body, name, rule):
                 new = self.optimiser.optimised(body, kind)

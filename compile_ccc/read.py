@@ -101,7 +101,7 @@ class Builder:
         """Binds the value of this type that has these leaves, taking them from the list."""
         pairs, form = children(type)
         if form != LEAF:
-            return self.let(Product(tuple(self.build(leaves, t) for _, t in pairs), form), type)
+            return self.let(Product(tuple([self.build(leaves, t) for _, t in pairs]), form), type)
         leaf = leaves.pop(0)
         if isinstance(leaf, Made):
             raise UnsupportedError(

@@ -21,6 +21,7 @@ import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
+from combinators.depth import check_depth, check_values, deep, users_own
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
@@ -35,7 +36,7 @@ from combinators.operators import rebuilt
 from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack, require_values, type_of
-from combinators.values import Closure
+from combinators.values import Closure, depth_of
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
 from compile_ccc.captures import Captured, captures
@@ -75,7 +76,10 @@ class Traced:
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
-        return Closure(self.value, environment, self.origin)
+        f = Closure(self.value, environment, self.origin)
+        check_depth(depth_of(f))
+        f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
+        return f
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class Found:
     traced: Traced
 
 
+@deep
 def function(f: Callable[..., Any], *domain: Any) -> Any:
     """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.
 
@@ -298,8 +303,9 @@ def _stage(
         tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
         inside.clear()
         inside.update((i, weakref.ref(v)) for i, v in tracers)
-        with closing() if live else nullcontext():
-            result = captured.rebuild(values)(*(x if arity != 1 else (x,)))
+        rebuilt = captured.rebuild(values)
+        with closing() if live else nullcontext(), nullcontext() if own.closed else users_own():
+            result = rebuilt(*(x if arity != 1 else (x,)))
         cods.append(_result_type(result, f))
         return flatten(result, cods[0])
 
@@ -329,6 +335,7 @@ def _stage(
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
+    check_values(result)
     for leaf in jax.tree.leaves(result, is_leaf=lambda v: isinstance(v, Opaque | Closure)):
         if callable(leaf) and not isinstance(leaf, Opaque | Closure):
             raise BareFunctionError(

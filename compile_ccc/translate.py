@@ -21,6 +21,7 @@ from typing import Any, assert_never
 import jax
 
 from combinators.context import Context
+from combinators.depth import deep
 from combinators.errors import ArgumentError
 from combinators.families import stated
 from combinators.memo import remembered
@@ -57,6 +58,7 @@ from compile_ccc.lambda_terms import (
 type Scope = dict[Var, int]  # the variables of Δ and their places
 
 
+@deep
 def translate(lam: Lam) -> Curry:
     """The code of an abstraction: a `curry` over the context of its free variables."""
     if not isinstance(lam, Lam):

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import deep
 from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError
 from combinators.terms import Term
 from combinators.types import is_discrete, no_types, type_of
@@ -26,10 +27,13 @@ def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Loca
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         result = MISSED if keywords else calls.again(arguments)
-        if result is MISSED:
-            static, closure, x, found = on(*positional(f, arguments, keywords))
-            result = operation(static, closure, x)
-            calls.note(arguments, static, closure, x, None if keywords else found, result)
+        return called(arguments, keywords) if result is MISSED else result
+
+    @deep
+    def called(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        static, closure, x, found = on(*positional(f, arguments, keywords))
+        result = operation(static, closure, x)
+        calls.note(arguments, static, closure, x, None if keywords else found, result)
         return result
 
     return of_arguments

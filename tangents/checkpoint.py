@@ -14,6 +14,7 @@ from typing import Any
 import jax
 from jax.ad_checkpoint import Offloadable, Saveable
 
+from combinators.depth import check_programs
 from combinators.evaluate import evaluate
 from combinators.terms import Checkpoint, Primitive, Term, parts
 from compile_ccc import compat
@@ -27,6 +28,7 @@ from tangents.sparse import ZERO, Cotangent, is_active, marks, nothing, release,
 
 def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> Represented:
     """checkpoint(f) x = (y, λ g. pb g) for the (y, pb) of a second run of f"""
+    check_programs(term)
     leaf = space.is_leaf
     leaves, form = jax.tree.flatten(release(x))
     held = marks(x, leaf)

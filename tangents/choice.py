@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
+from combinators.depth import check_programs
 from combinators.joining import join, widen
 from combinators.sums import Sum, among, branch_domain, chosen, injected
 from combinators.terms import Case, Inject
@@ -89,6 +90,7 @@ class _Branch:
 
 
 def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:
+    check_programs(term)
     leaf = space.is_leaf
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     which = among(s, possible, _tag(s))

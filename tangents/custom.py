@@ -18,6 +18,7 @@ import jax
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.context import Context
+from combinators.depth import users_own
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.evaluate import evaluate
@@ -162,7 +163,8 @@ class Rule:
 
     def _stated(self, given: tuple[Any, ...], facts: dict[str, Any]) -> Any:
         """What the user's pullback gives: one cotangent for each argument."""
-        stated = _asking(self.pullback, facts)(*map(from_records, given))
+        with users_own():
+            stated = _asking(self.pullback, facts)(*map(from_records, given))
         if isinstance(stated, tuple | list) and len(stated) == self.arity:
             return stated
         raise ArityError(

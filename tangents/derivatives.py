@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.context import extend
+from combinators.depth import deep
 from combinators.edges import flags
 from combinators.errors import ArgumentError, NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
@@ -82,6 +83,7 @@ def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bo
     return named(dispatched(f, _value_and_gradients, on), f)
 
 
+@deep
 def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
     """(f's value at the primals, its pullback there), like `jax.vjp`; with `has_aux`, (value, pullback, aux).
 

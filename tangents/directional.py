@@ -7,8 +7,10 @@ from typing import Any
 import jax
 
 from combinators.context import extend
+from combinators.depth import deep
 from combinators.errors import ArityError
 from combinators.infer import infer
+from combinators.outline import outline
 from combinators.terms import Eval
 from combinators.types import no_types, pack
 from combinators.values import Closure
@@ -21,6 +23,7 @@ from tangents.functions import code_of, is_unknown
 from tangents.operators import differential
 
 
+@deep
 def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
@@ -36,6 +39,7 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     return _value_and_tangent((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
 
 
+@deep
 def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The Hessian of f at the primals, applied to the tangents: the derivative of the gradient along them.
 
@@ -67,7 +71,7 @@ def _check(name: str, primals: Any, tangents: Any) -> None:
         raise ArityError(
             f"{name} takes a tuple of primals, and as many tangents",
             expected=f"{name}(f, (x, ...), (dx, ...))",
-            got=f"{primals!r} and {tangents!r}",
+            got=f"{outline(primals)} and {outline(tangents)}",
             hint="a single argument needs a comma: (x,)",
         )
     no_types(primals)

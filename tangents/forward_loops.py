@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import PROGRAMS, check_programs
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
 from combinators.memo import Facts, Table
@@ -42,6 +43,8 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
     """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
     if term.rule is not None:
         return pushed(term, x)
+    if term.programs > PROGRAMS:
+        return forward(term.body, x)
     x, given = numbered(x)
     leaves, form = jax.tree.flatten(pair(x))
     key = (form, tuple(map(aval_of, leaves)), compat.flags())
@@ -55,6 +58,7 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
 
 def checkpoint(forward: Forward, term: Checkpoint, x: Any) -> Any:
     """D[checkpoint(f)] = checkpoint(D[f])"""
+    check_programs(term)
     run = lambda *given: pair(forward(term.body, dual(*given)))
     return dual(*remat(run, *pair(x), policy=term.policy, prevent_cse=term.prevent_cse))
 
@@ -65,6 +69,7 @@ def choice(forward: Forward, term: Case, x: Any) -> Any:
     domain = lambda i: branch_domain(rest, s.alternatives[i])
     if isinstance(s.tag, int):
         return forward(term.branches[s.tag], domain(s.tag))
+    check_programs(term)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     programs = [record(lambda i=i: pair(forward(term.branches[i], domain(i)))) for i in possible]
     found = [program.form.unflatten([v.aval for v in program.outputs]) for program in programs]
@@ -80,8 +85,8 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state, xs)))
     known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
-    active, reached = _active.get(known), set[int]()
-    active = set(tangents(state)) if active is None else active
+    before, reached = _active.get(known), set[int]()
+    active: set[int] = set(tangents(state)) if before is None else before
 
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))

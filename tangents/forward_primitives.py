@@ -28,6 +28,7 @@ from tangents.delegate import agree
 from tangents.duals import Dual, dual
 from tangents.missing import missing, reason
 from tangents.rows import Row, Rule, push_of, row_at, row_of
+from tangents.rows_kinds import Constant
 from tangents.sparse import ZERO
 from tangents.transposes import transposed
 
@@ -58,7 +59,9 @@ def primitive(term: Primitive, x: Any) -> Any:
 
 
 @remembered(entries=2048)
-def _pushforward(term: Primitive, row: Row | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Any:
+def _pushforward(
+    term: Primitive, row: Row | Constant | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any
+) -> Any:
     plain = operation(term, types)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
     row = row_at(row, types, dict(term.params))

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from combinators.context import extend
+from combinators.depth import check_values
 from combinators.edges import one_of
 from combinators.errors import NotDifferentiableError
 from combinators.infer import infer
@@ -93,7 +94,7 @@ class _Spec:
 @differential
 def _jacobian(spec: _Spec, f: Closure, x: Any) -> Any:
     types, form = jax.tree.flatten(infer(Eval(), (f, x)))
-    return form.unflatten(_derivatives(f, x, types, spec.leaves(x), spec.mode))
+    return _whole(form, _derivatives(f, x, types, spec.leaves(x), spec.mode))
 
 
 @differential
@@ -101,7 +102,14 @@ def _hessian(spec: _Spec, f: Closure, x: Any) -> Any:
     rows = replace(spec, mode="reverse")
     derivative, leaves, form = on_leaves(lambda x: _jacobian(rows, f, x), x)
     types = list(derivative.type.cod)
-    return form.unflatten(_derivatives(derivative, leaves, types, spec.leaves(x), "forward"))
+    return _whole(form, _derivatives(derivative, leaves, types, spec.leaves(x), "forward"))
+
+
+def _whole(form: Any, derivatives: list[Any]) -> Any:
+    """The derivatives in the structure of the result, which must not nest too deeply with that of the arguments."""
+    found = form.unflatten(derivatives)
+    check_values(found)
+    return found
 
 
 def _derivatives(f: Closure, x: Any, types: list[Tensor], asked: Any, mode: str | None) -> list[Any]:

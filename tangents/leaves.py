@@ -15,7 +15,7 @@ from combinators.terms import Eval
 from combinators.types import LEAF, children, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import ABSENT, Absent, Block, Calls
-from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse
+from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
 
 
 def gather(g: Cotangent, x: Any, is_leaf: IsLeaf) -> list[Cotangent]:
@@ -61,7 +61,7 @@ def partly(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
 
 def _dense(c: Cotangent, leaf: Any) -> Any:
     if isinstance(c, Calls):
-        return Calls(*(_complete(block, leaf.value if isinstance(leaf, Held) else leaf) for block in c.blocks))
+        return Calls(*(_complete(block, release(leaf)) for block in c.blocks))
     return zero_leaf(leaf) if c is ZERO else c
 
 
@@ -110,6 +110,8 @@ def fitted(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:
 def _keyed(g: Any) -> Cotangent:
     if isinstance(g, Absent):
         return ZERO
+    if isinstance(g, Closure):
+        return _keyed(g.environment)
     pairs, form = children(g)
     if form == LEAF or isinstance(g, Calls):
         return g

@@ -14,7 +14,8 @@ from typing import Any
 import jax
 
 from combinators.context import extend
-from combinators.memo import Facts
+from combinators.depth import bottom_up
+from combinators.memo import ByObject
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
@@ -101,16 +102,15 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     return placed(found, t, is_leaf)
 
 
-_silent: Facts[tuple[bool]] = Facts("arrows that apply no function", entries=1)
+_silent: ByObject[Term, bool] = ByObject("arrows that apply no function")
 
 
 def calls_nothing(f: Term) -> bool:
     """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
-    found = _silent.get(f)
-    if found is None:
-        silent = not isinstance(f, Eval | Fold | Scan | Map | Solve) and all(map(calls_nothing, parts(f)))
-        found = _silent.put(f, (silent,))
-    return found[0]
+    return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
+
+
+_CALLING = (Eval, Fold, Scan, Map, Solve)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

@@ -67,8 +67,8 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return (after, out), pull
 
     known = (space, term, *_described((f, state, xs), leaf))
-    held = _held.get(known)
-    held = marks(state, leaf) if held is None else held
+    before = _held.get(known)
+    held: tuple[bool, ...] = marks(state, leaf) if before is None else before
     made: list[Any] = []
 
     def forward(s: Any, x: Any) -> Any:

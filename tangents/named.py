@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import PROGRAMS
 from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.terms import Call
@@ -44,7 +45,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     known, given = numbered(release(x))
     leaves, form = jax.tree.flatten(known, is_leaf=leaf)
     held = marks(x, leaf)
-    if any(map(leaf, leaves)) or all(held):
+    if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
     key = (space, form, held, tuple(map(aval_of, leaves)), compat.flags())
     found = _known.get(term, key)

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import deep
 from combinators.errors import UnsupportedError
 from combinators.evaluate import evaluate
 from combinators.host import with_own_exceptions
@@ -38,6 +39,7 @@ def differential(f: Callable[..., Any]) -> Any:
     """f(static, *arguments) as `Compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
     direct = Compiled(f)
 
+    @deep
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
         arguments = tuple(x if isinstance(x, Closure) else as_records(x) for x in arguments)

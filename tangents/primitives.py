@@ -25,6 +25,7 @@ from compile_ccc.recording import operation, record, run
 from tangents.delegate import Refused, delegated
 from tangents.missing import missing
 from tangents.rows import Row, pull_of, row_at, row_of
+from tangents.rows_kinds import Constant
 from tangents.space import Represented
 from tangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 
@@ -80,7 +81,9 @@ def _backward(rule: Programs, present: tuple[int, ...]) -> Program | Refused:
 
 
 @remembered(entries=2048)
-def _programs(term: Primitive, row: Row | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any) -> Programs:
+def _programs(
+    term: Primitive, row: Row | Constant | None, asked: tuple[int, ...], types: tuple[Any, ...], _: Any
+) -> Programs:
     forward = operation(term, types)
     results = [v.aval for v in forward.outputs]
     held = tuple(is_discrete(type_of(t)) for t in results)

@@ -204,7 +204,7 @@ def _leaf(cotangent: Any, primal: Any, path: tuple[Any, ...], name: str) -> Any:
     name = component(path) + name
     match primal:
         case Held(value):
-            if isinstance(type := type_of(value), Tensor) and is_discrete(type) and not is_tag(path):
+            if isinstance(type := type_of(release(value)), Tensor) and is_discrete(type) and not is_tag(path):
                 require_zero(cotangent, type, name)
             return cotangent
         case Closure():

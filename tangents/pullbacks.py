@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError, UnsupportedError
 from combinators.origins import anonymous, is_of_jax, of_form
@@ -53,6 +54,7 @@ class Pullback:
             )
         self.linear, self._shape = linear, shape
 
+    @deep
     def __call__(self, *cotangents: Any, **keywords: Any) -> tuple[Any, ...]:
         no_keywords(self, keywords)
         if len(cotangents) != 1:

@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any, assert_never
 
 from combinators.context import Context, extend
+from combinators.depth import deep
 from combinators.edges import one_of
 from combinators.host import with_own_exceptions
 from combinators.infer import component, infer
@@ -81,6 +82,7 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     only_terms("represent", (term,))
     space = space_named(functions)
 
+    @deep
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
         require_values(arguments)
         infer(term, pack(arguments))
@@ -88,6 +90,7 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         x = activate(as_records(pack(arguments)), space.is_leaf)
         y, pb = with_own_exceptions(rep, space, term, x)
 
+        @deep
         def pullback(g: Any) -> Any:
             return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
 

@@ -22,6 +22,7 @@ from jax import lax
 
 from combinators.context import Context
 from combinators.types import is_discrete, type_of
+from combinators.values import Closure
 from tangents.calls import Calls
 
 type Cotangent = Any  # ZERO, an array, a Sparse or Calls
@@ -84,7 +85,7 @@ def nothing(_: Cotangent) -> Cotangent:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A leaf of a primal of which no derivative is asked."""
+    """A leaf of a primal of which no derivative is asked; inside of a function there may be further marks."""
 
     value: Any
 
@@ -92,7 +93,7 @@ class Held:
 def hold(x: Any, is_leaf: IsLeaf) -> Any:
     """Marks every leaf of a primal."""
     return jax.tree.map(
-        lambda leaf: leaf if isinstance(leaf, Held) else Held(release(leaf)),
+        lambda leaf: leaf if isinstance(leaf, Held) else Held(leaf),
         x,
         is_leaf=is_leaf,
     )
@@ -105,7 +106,12 @@ def hold_discrete(x: Any, is_leaf: IsLeaf) -> Any:
 
 def release(x: Any) -> Any:
     """The primal without its marks."""
-    return jax.tree.map(lambda leaf: leaf.value if isinstance(leaf, Held) else leaf, x)
+    return jax.tree.map(_released, x)
+
+
+def _released(leaf: Any) -> Any:
+    value = leaf.value if isinstance(leaf, Held) else leaf
+    return release(value) if isinstance(value, Closure) else value
 
 
 def activate(x: Any, is_leaf: IsLeaf) -> Any:

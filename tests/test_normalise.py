@@ -233,11 +233,15 @@ def test_a_larger_budget_is_enough():
     C.normalise(twice_to_the(8), Context(F, R), steps=10_000)
 
 
-def test_calls_that_nest_too_deeply_are_beyond_the_budget():
+def test_calls_that_nest_too_deeply_are_beyond_the_budget(monkeypatch):
     n = sys.getrecursionlimit()
+    monkeypatch.setattr("combinators.depth._ROOM", n)
     increments = [C.curry(C.prod(call(C.proj(-2), last), last) >> ADD, R)] * n  # each calls the one before
-    with pytest.raises(C.errors.BudgetError, match="Python's stack"):
-        C.normalise(lets(C.curry(last, R), *increments) >> call(last, first), Context(R))
+    program = lets(C.curry(last, R), *increments) >> call(last, first)
+    with pytest.raises(C.errors.DepthError, match="Python's stack"):
+        C.normalise(program, Context(R))
+    monkeypatch.undo()
+    assert len(C.normalise(program, Context(R)).steps) == n + 1
 
 
 # What is refused

@@ -10,6 +10,7 @@ from jax import lax
 
 from combinators import staging
 from combinators.identity import key_of
+from combinators.memo import caches, clear_caches
 from combinators.primitives import traced
 from combinators.rules import function_key
 from compile_ccc.programs import Program, literal_of
@@ -45,7 +46,7 @@ def operations(jaxpr):
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_of_an_operation_in_a_program_jax_is_not_asked_again(name, x64, monkeypatch):
-    monkeypatch.setattr(staging, "_known", {})
+    clear_caches()
     with jax.enable_x64(x64):
         program = staging.program(FUNCTIONS[name], [jax.typeof(v)])
         monkeypatch.setattr(staging, "_worked_out", lambda *_: pytest.fail("JAX is asked again"))
@@ -57,14 +58,14 @@ def test_of_an_operation_in_a_program_jax_is_not_asked_again(name, x64, monkeypa
             assert not effects
 
 
-def test_results_are_known_by_all_that_they_depend_on(monkeypatch):
-    monkeypatch.setattr(staging, "_known", {})
+def test_results_are_known_by_all_that_they_depend_on():
+    clear_caches()
     weak, strong = (jax.core.ShapedArray((), "float32", weak_type=w) for w in (True, False))
     asked = [(jex.primitives.add_p, {}, (a, b)) for a in (weak, strong) for b in (weak, strong)]
     asked += [(jex.primitives.integer_pow_p, {"y": y}, (strong,)) for y in (2, 3)]
     found = [staging.results(*question, staging.settings())[0][0].weak_type for question in asked]
     assert found == [True, False, False, False, False, False]
-    assert len(staging._known) == len(asked)
+    assert caches()["results of operations"] == len(asked)
 
 
 def test_an_operation_with_a_parameter_without_a_hash_is_asked_for_each_time():

@@ -48,7 +48,7 @@ MUTANTS = {
     # calls, cases and loops
     "a call forgets the tangent": (
         "a call",
-        Code(forward_loops.call, "dual(*programs[key](*leaves))", "programs[key](*leaves)[0]"),
+        Code(forward_loops.call, "dual(*program(*leaves))", "program(*leaves)[0]"),
     ),
     "the tangent of another branch": (
         "a case of a known tag",
