@@ -11,9 +11,9 @@ import sys
 import threading
 import types
 import typing
-from collections import deque, namedtuple
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,8 @@ import numpy as np
 from combinators.memo import remembered
 from combinators.rules import PLAIN
 
-CONSTANT = (*PLAIN, jax.Array, types.CodeType, range, slice, re.Pattern, jax.tree_util.PyTreeDef, np.dtype, np.ufunc)
+_OF_JAX = (jax.Array, jax.tree_util.PyTreeDef, jax.sharding.Mesh, jax.sharding.Sharding)
+CONSTANT = (*PLAIN, *_OF_JAX, types.CodeType, range, slice, re.Pattern, np.dtype, np.ufunc)
 PARTS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})  # with parts
 PLAINEST = frozenset({types.NoneType, bool, int, float, complex, str, bytes})  # without any: soon told from the rest
 DESCRIPTORS = (
@@ -36,19 +37,27 @@ CONTAINERS = (dict, list, set, tuple, frozenset, deque, functools.partial, BaseE
 
 JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
 QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}
-STEADY = QUIET | {"builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing"}
-STEADY |= {"logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"}
+STEADY = QUIET | set(
+    ["builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing", "logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"]
+)
 CHANGING = frozenset(
     {"time", "random", "_random", "secrets", "uuid", "posix", "nt"}
 )  # what these give, nobody can know
 NOW = frozenset({"now", "today", "utcnow"})  # of dates
+
+
+class _Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
 STATELESS = (  # classes of C whose objects stay what they are, but for what they wrap
     types.NotImplementedType,
     types.EllipsisType,
     types.GenericAlias,
     types.UnionType,
     type(functools.lru_cache(lambda: None)),
-    type(namedtuple("_", "a").__dict__["a"]),
+    type(vars(_Pair)["first"]),
     type(threading.Lock()),
     type(threading.RLock()),
     typing.TypeAliasType,

@@ -73,7 +73,7 @@ class Watch:
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, bytes]] = field(default_factory=list)
     reason: str = ""  # what was read and cannot be watched
-    _places: tuple[Any, Any, Any] | None = None
+    _places: Any = None
 
     def holds(self) -> bool:
         """Whether all that is read is watched, and what it was."""
