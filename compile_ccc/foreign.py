@@ -37,9 +37,9 @@ CONTAINERS = (dict, list, set, tuple, frozenset, deque, functools.partial, BaseE
 
 JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
 QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}
-STEADY = QUIET | set(
-    ["builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing", "logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"]
-)
+_SOME = {"builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing"}
+_MORE = {"logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"}
+STEADY = QUIET | _SOME | _MORE
 CHANGING = frozenset(
     {"time", "random", "_random", "secrets", "uuid", "posix", "nt"}
 )  # what these give, nobody can know

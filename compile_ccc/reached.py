@@ -197,7 +197,8 @@ class _Walk:
         kept = noted(f.__code__) if own else frozenset()
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if not is_empty(cell) and not (name in kept and is_note(cell.cell_contents)):
-                self.watch.attributes.append((cell, "cell_contents", cell.cell_contents))
+                if package(f.__globals__.get("__name__")) not in QUIET:
+                    self.watch.attributes.append((cell, "cell_contents", cell.cell_contents))
                 self.push((cell.cell_contents,), held or not own)
         if f.__defaults__:
             self.watch.attributes.append((f, "__defaults__", f.__defaults__))
