@@ -37,6 +37,10 @@ class Context:
         longer._length = self._length + 1
         return longer
 
+    def entries(self) -> tuple[Any, ...]:
+        """The entries as a tuple."""
+        return tuple(self._entries[: self._length])
+
     def __len__(self) -> int:
         return self._length
 
@@ -70,7 +74,7 @@ def extend(ctx: Any, entry: Any) -> Any:
 
 jax.tree_util.register_pytree_with_keys(
     Context,
-    lambda ctx: (tuple((jax.tree_util.SequenceKey(i), entry) for i, entry in enumerate(ctx)), None),
+    lambda ctx: (tuple((jax.tree_util.SequenceKey(i), entry) for i, entry in enumerate(ctx.entries())), None),
     lambda _, entries: Context(*entries),
-    lambda ctx: (tuple(ctx), None),
+    lambda ctx: (ctx.entries(), None),
 )

@@ -61,6 +61,8 @@ def bottom_up[Node, Result](
 
 def check_values(x: Any) -> None:
     """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards."""
+    if type(x) in _leaves:
+        return
     level, depth = [x], 0
     while level := [node for node in level if type(node) not in _leaves]:
         depth += 1

@@ -6,15 +6,17 @@ from typing import Any
 
 import jax
 
+from combinators.context import Context
 from combinators.errors import ArgumentError
 from combinators.terms import Curry
 from combinators.types import Function, Opaque
 from combinators.values import Closure
 
 
-def stated(code: Curry, environment: Any) -> Curry:
+def stated(code: Curry, environment: Context) -> Curry:
     """The code, which was traced for such an environment, of values or types, with its shapes."""
-    return Curry(code.body, code.argument, _shapes(environment) or None)
+    shapes = _shapes(environment) if len(environment) else ()
+    return Curry(code.body, code.argument, shapes) if shapes else code
 
 
 def require_one(f: Closure) -> None:

@@ -168,9 +168,9 @@ class _Head:
 
 
 def _flatten(f: Closure) -> tuple[tuple[Any, ...], _Head]:
-    environment = f.environment
+    environment = f._environment  # pyright: ignore[reportPrivateUsage]
     is_flat = type(environment) is Context
-    return tuple(environment) if is_flat else (environment,), _Head(f.code, origins.of_head(f), is_flat)
+    return environment.entries() if is_flat else (environment,), _Head(f.code, origins.of_head(f), is_flat)
 
 
 def _flatten_with_keys(f: Closure) -> tuple[tuple[Any, ...], _Head]:

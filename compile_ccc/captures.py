@@ -86,6 +86,7 @@ class _Copy:
 
 _PLAIN = (types.NoneType, bool, int, str, bytes, np.generic, Const)
 _LONG, _DEEP = 1024, 64  # containers of more parts, or inside of more containers, are objects
+_NESTED = 16  # levels of keys within keys; those further inside are kinds
 
 type _Plan = _Keep | _Slot | _Make | _Copy
 type _Read = tuple[Hashable, _Plan]
@@ -119,7 +120,7 @@ class _Reader:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.met.append(value)
-        parts = _parts(value) if depth < _DEEP else None
+        parts = _parts(value) if depth < _DEEP or isinstance(value, types.FunctionType) else None
         if parts is None or len(parts) > _LONG:
             self.kept.append(value)
             return ("object", type(value), id(value)), _Keep(value)
@@ -143,7 +144,8 @@ class _Reader:
         code = _code(value)
         if isinstance(code, jax.tree_util.PyTreeDef):
             self.forms.append(code)
-        return kind_with((code, tuple(keys))), self.seen[id(value)][1]
+        key = (code, tuple(keys))
+        return key if depth < _NESTED else kind_with(key), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""

@@ -35,7 +35,7 @@ from combinators.memo import Table
 from combinators.operators import rebuilt
 from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry, Term, compose
-from combinators.types import Function, Opaque, Type, pack, require_values, type_of
+from combinators.types import Function, Opaque, Type, leaf_type, pack, require_values, type_of
 from combinators.values import Closure, depth_of
 from compile_ccc import compat
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
@@ -77,6 +77,8 @@ class Traced:
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
         f = Closure(self.value, environment, self.origin)
+        if not any([isinstance(v, Closure) for v in environment]):
+            return f
         check_depth(depth_of(f))
         f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
         return f
@@ -335,6 +337,8 @@ def _stage(
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:
+    if isinstance(result, jax.core.Tracer):
+        return leaf_type(result)
     check_values(result)
     for leaf in jax.tree.leaves(result, is_leaf=lambda v: isinstance(v, Opaque | Closure)):
         if callable(leaf) and not isinstance(leaf, Opaque | Closure):

@@ -72,6 +72,8 @@ def asked_arguments(
                 got=str(i),
                 hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
             )
+        if type(arguments[i]) is float:
+            continue
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = (callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves)
         if not allow_int and not any(real):
