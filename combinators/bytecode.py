@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dis
 import types
+from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from importlib.util import resolve_name
+from typing import Any, NamedTuple
 
 from combinators.memo import ByObject
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
+_NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
 
 
@@ -18,6 +21,7 @@ class _Names(NamedTuple):
     loaded: tuple[str, ...]
     attributes: tuple[str, ...]
     noted: frozenset[str]
+    imported: tuple[tuple[str, int], ...]
 
 
 _known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
@@ -33,10 +37,16 @@ def attribute_names(code: types.CodeType) -> tuple[str, ...]:
     return _names(code).attributes
 
 
+def imported(code: types.CodeType, package: str | None) -> list[str]:
+    """The modules that a function of this package imports when it runs, itself or in functions inside it."""
+    levels = _names(code).imported
+    return [resolve_name("." * level + name, package) if level and package else name for name, level in levels]
+
+
 def noted(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it takes notes in: counters that it counts, lists that it appends to.
 
-    It does nothing else with them, so they make no difference to what it gives.
+    It does nothing else with them, so they make no difference to what it gives, if what they hold `is_note`.
     """
     return _names(code).noted
 
@@ -51,8 +61,24 @@ def _names(code: types.CodeType) -> _Names:
         notes, read = set[str](), set[str]()
         for name, note in _uses(code):
             (notes if note else read).add(name)
-        found = _known.put(code, _Names(tuple(variables), tuple(attributes), frozenset(notes - read)))
+        imports = dict.fromkeys([*_imports(code), *(name for names in inner for name in names.imported)])
+        found = _known.put(code, _Names(tuple(variables), tuple(attributes), frozenset(notes - read), tuple(imports)))
     return found
+
+
+def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
+    """The modules that a function imports, each with the number of dots before its name."""
+    level = 0
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            yield step.argval, level
+        elif isinstance(step.argval, int) and step.opname.startswith("LOAD"):
+            level = step.argval
+
+
+def is_note(value: Any) -> bool:
+    """Whether notes can be taken in a value without an effect on anything else."""
+    return type(value) in _NOTEBOOKS
 
 
 def _uses(code: types.CodeType) -> Iterator[tuple[str, bool]]:

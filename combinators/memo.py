@@ -27,7 +27,11 @@ class _Registered(Protocol):
     def __len__(self) -> int: ...
 
 
-class Table[K: Hashable, V]:
+class Remembered:
+    """What only saves time: no answer depends on what it holds."""
+
+
+class Table[K: Hashable, V](Remembered):
     """At most so many entries, of which the one that was used longest ago goes first."""
 
     def __init__(self, name: str, entries: int):
@@ -73,7 +77,7 @@ class Table[K: Hashable, V]:
         return len(self._entries)
 
 
-class Facts[V]:
+class Facts[V](Remembered):
     """What is known of terms, by keys, at most so many of one term: the term itself has it, so it goes with the term.
 
     It may hold the term, as the value of a weak dictionary could not: that would keep the term alive for ever.
@@ -125,7 +129,7 @@ class Facts[V]:
             return sum(len(self._of(term)) for term in self._terms)
 
 
-class ByObject[K, V]:
+class ByObject[K, V](Remembered):
     """One entry for each object, until the object goes.  No value may hold its object, or it would never go."""
 
     def __init__(self, name: str):

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from combinators.memo import Table
+from combinators.memo import Remembered, Table
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
@@ -20,7 +20,7 @@ class OtherTypes(Exception):
     """A program is called with arguments of other types than those that it was compiled for."""
 
 
-class Runs:
+class Runs(Remembered):
     """The programs of f(static, *arguments), for static arguments that are hashable."""
 
     def __init__(self, name: str, f: Callable[..., Any], entries: int = 256):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, MappingView
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from combinators.bytecode import loaded, noted
+from combinators.bytecode import is_note, loaded, noted
 from combinators.identity import key_of
 from combinators.kinds import kind_with
 from combinators.rules import PLAIN, global_names, is_empty
@@ -33,8 +33,8 @@ from compile_ccc.watch import Variable, Watch
 class Captured:
     """`key`: a function's code.  `names`, `values`: its environment.  `rebuild(values)`: the function with these.
 
-    `kept` are the objects whose identity is in the key, `watch` the places that were read, but for the `variables`
-    whose values are environment.
+    `kept` are the objects whose identity is in the key, `forms` those of the pytrees in it, `watch` the places that
+    were read, but for the `variables` whose values are environment.
     """
 
     key: Hashable
@@ -42,6 +42,7 @@ class Captured:
     values: list[Any]
     rebuild: Callable[[list[Any]], Any]
     kept: list[Any] = field(default_factory=list)
+    forms: list[Any] = field(default_factory=list)
     watch: Watch = field(default_factory=Watch)
     variables: list[Variable] = field(default_factory=list)
 
@@ -51,7 +52,7 @@ def captures(f: Any) -> Captured:
     reader = _Reader()
     key, plan = reader.read(f, "f")
     rebuild = lambda values: _Rebuild(values).build(plan)
-    return Captured(key, reader.names, reader.values, rebuild, reader.kept, reader.watch, reader.places)
+    return Captured(key, reader.names, reader.values, rebuild, reader.kept, reader.forms, reader.watch, reader.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,7 @@ class _Reader:
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
+        self.forms: list[Any] = []
         self.watch = Watch()
         self.places: list[Variable] = []
         self.met: list[Any] = []  # held, so that no other value takes its place
@@ -128,7 +130,7 @@ class _Reader:
         keys: list[Hashable] = []
         notes = noted(value.__code__) if isinstance(value, types.FunctionType) else ()
         for label, variable, part in parts:
-            note = label in notes and not _is_environment(part)
+            note = label in notes and is_note(part) and not _is_environment(part)
             key, plan = ("note", _Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))
@@ -139,7 +141,10 @@ class _Reader:
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if all(isinstance(plan, _Keep) for _, plan in made.parts):
             self.seen[id(value)] = (self.seen[id(value)][0], _Keep(value))
-        key = (_code(value), tuple(keys))
+        code = _code(value)
+        if isinstance(code, jax.tree_util.PyTreeDef):
+            self.forms.append(code)
+        key = (code, tuple(keys))
         return key if depth < _NESTED else kind_with(key), self.seen[id(value)][1]
 
     def attribute(self, value: Any) -> Hashable:
@@ -246,6 +251,8 @@ def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
             pairs = [("function", value.func), *enumerate(value.args), *value.keywords.items()]
         case dict() if type(value) is dict:
             pairs = list(value.items())
+        case Iterator() | MappingView():  # which JAX takes for leaves, with a warning
+            return None
         case _:
             pairs, form = children(value)
             if form == LEAF:

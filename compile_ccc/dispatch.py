@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.host import with_own_exceptions
+from combinators.memo import Remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
@@ -49,7 +50,7 @@ class _Entry:
         return jax.tree.leaves(values) if self.functions else values
 
 
-class Dispatch:
+class Dispatch(Remembered):
     """The programs of one Python function that were called last, for the `operation` on it and its arguments."""
 
     def __init__(self, operation: Runs):

@@ -15,6 +15,7 @@ from typing import Any
 
 from combinators.errors import INSTALLED, is_users
 from combinators.memo import remembered
+from compile_ccc.foreign import QUIET, package
 
 type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
 type Ran = dict[Key, dict[str, Any]]  # functions that ran, with the variables of their modules
@@ -102,8 +103,10 @@ def _count(tool: int, change: int) -> None:
 def _started(code: types.CodeType, offset: int) -> Any:
     if not is_own(code.co_filename):
         return sys.monitoring.DISABLE
+    variables = sys._getframe(1).f_globals
+    if code.co_filename == "<string>" and package(variables.get("__name__")) in QUIET:  # methods of our dataclasses
+        return sys.monitoring.DISABLE
     if _running.open:
-        variables = sys._getframe(1).f_globals
         given: frozenset[str] = frozenset()
         if isinstance(variables, Replaced):
             variables, given = variables.module, variables.given

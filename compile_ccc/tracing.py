@@ -6,6 +6,7 @@ its arguments and of its captured environment.  What it captures as environment 
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -42,6 +43,7 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, Trace, active, active_traces, flatten, lam_p, struct, unflatten
 from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
+from compile_ccc.foreign import fixed_parts
 from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.ran import Ran, ran_before, running
@@ -170,9 +172,10 @@ class _Kept:
 
 @dataclass
 class _Anew:
-    """Why a program is traced at each call, whether that is certain, and whether it was said."""
+    """Why a program is traced at each call, what it read, whether that is certain, and whether it was said."""
 
     read: Watch
+    after: Watch
     certain: bool
     said: bool = False
 
@@ -199,22 +202,26 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
     if anew is not None and anew.certain:
         _say_once(f, anew)
         return _trace(f, captured, types, dom, arity, fixed, read=anew.read)
-    before = reached(None, [f])
+    parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
+    before = reached(None, [f, *parts])
+    if before.reason and anew is not None:
+        before = anew.after
+    held = before.holds()
     with running() as ran:
         result = _trace(f, captured, types, dom, arity, fixed)
     if result.fixed:
         _fixed.put(of_types, result.fixed)
         key = (of_types, key_of(values(result.fixed)))
-    held = (*result.constants, *values(result.fixed), *captured.kept)
-    if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in held):
+    holds = (*result.constants, *values(result.fixed), *captured.kept)
+    if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
         return replace(result, read=Watch(reason="a value of a program that is being traced"))
-    changed = not (before.reason or before.holds()) or not captured.watch.holds()
-    read = Watch(reason="what it changes itself") if changed else reached(ran, captured.kept)
+    changed = not before.holds() or not captured.watch.holds()
+    after = reached(ran, [*captured.kept, *parts])
+    read = Watch(reason="what it changes itself") if changed and not after.reason else after
     if read.reason:
+        certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)
-        _anew.put(
-            key, _Anew(read, not changed or anew is not None)
-        )  # the first time, it may be what is worked out once
+        _anew.put(key, _Anew(read, after, certain))  # the first time, it may be what is worked out once
     else:
         _anew.drop(key)
         _keep(key, replace(result, ran=ran, read=read), captured.kept)
@@ -223,8 +230,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    drop, at_the_end = _kept.drop, sys.is_finalizing
     try:
-        references = tuple(weakref.ref(value, lambda _: _kept.drop(key)) for value in objects)
+        references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
     except TypeError:
         return
     _kept.drop(key)

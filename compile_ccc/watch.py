@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import functools
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import call, getitem, is_
 from typing import Any
 
+import jax
 import numpy as np
+
+from combinators.values import Closure
 
 LIMIT = 600  # entries at most: some 20 microseconds
 BYTES = 2**17  # of arrays at most, for the same reason
@@ -43,13 +47,15 @@ class Variable:
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
-        if _kind(value) is not self.type:
+        if _kind(value) != self.type:
             raise Changed
         return value
 
 
 def _kind(value: Any) -> Any:
-    return value.dtype if isinstance(value, np.ndarray) else type(value)
+    if isinstance(value, np.ndarray):
+        return value.dtype
+    return jax.tree.structure(value) if isinstance(value, Closure) else type(value)
 
 
 class Changed(Exception):
@@ -67,7 +73,7 @@ class Watch:
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, bytes]] = field(default_factory=list)
     reason: str = ""  # what was read and cannot be watched
-    _places: tuple[Any, Any, Any, Any] | None = None
+    _places: Any = None
 
     def holds(self) -> bool:
         """Whether all that is read is watched, and what it was."""
@@ -75,16 +81,16 @@ class Watch:
             return False
         if self._places is None:
             self._places = self._transposed()
-        reads, owners, names, values = self._places
+        (reads, owners, names, values), (containers, lengths, parts), (givens, given) = self._places
         try:
             if not all(map(is_, map(call, reads, owners, names), values)):
                 return False
-            for container, parts in self.wholes:
-                if len(container) != len(parts) or not all(map(is_, container, parts)):
-                    return False
-            for given, value in self.answers:
-                if given() is not value:
-                    return False
+            if containers and list(map(len, containers)) != lengths:
+                return False
+            if parts and not all(map(is_, chain.from_iterable(containers), parts)):
+                return False
+            if givens and not all(map(is_, map(call, givens), given)):
+                return False
             for array, held in self.arrays:
                 if bytes_of(array) != held:
                     return False
@@ -103,11 +109,14 @@ class Watch:
         """Watches what a container holds, and what a function has for defaults."""
         match value:
             case dict():
+                if isinstance(value, OrderedDict):
+                    self.whole(value.keys())  # in an order of its own
                 self.whole(dict.keys(value))
                 self.whole(dict.values(value))
             case list() | deque():
                 self.whole(value)
             case types.FunctionType():
+                self.attributes.append((value, "__code__", value.__code__))
                 if value.__defaults__:
                     self.attributes.append((value, "__defaults__", value.__defaults__))
                 if value.__kwdefaults__:
@@ -129,11 +138,16 @@ class Watch:
         """Watches what an array of NumPy holds."""
         self.arrays.append((array, bytes_of(array)))
 
-    def _transposed(self) -> tuple[Any, Any, Any, Any]:
-        """How to read each single place, of what, by what name, and what was there: lists for a loop in C."""
+    def _transposed(self) -> tuple[Any, Any, Any]:
+        """For loops in C: how to read each single place, of what, by what name, what was there; likewise the rest."""
         groups = (dict.__getitem__, self.variables), (getattr, self.attributes), (getitem, self.members)
         places = [(read, *place) for read, group in groups for place in group]
-        return tuple(zip(*places, strict=True)) if places else ((), (), (), ())  # type: ignore[return-value]
+        containers, parts = zip(*self.wholes, strict=True) if self.wholes else ((), ())
+        return (
+            tuple(zip(*places, strict=True)) if places else ((), (), (), ()),
+            (containers, list(map(len, parts)), tuple(chain.from_iterable(parts))),
+            tuple(zip(*self.answers, strict=True)) if self.answers else ((), ()),
+        )
 
     @property
     def size(self) -> int:
