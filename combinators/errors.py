@@ -231,8 +231,11 @@ def is_of_users_code(error: BaseException) -> bool:
 
 
 def _way(error: BaseException) -> list[tuple[str, int]]:
-    """The frames that an error came through, outermost first."""
-    return [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(error.__traceback__)]
+    """The frames that an error came through, outermost first; without one that Python's stack had no room for."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if isinstance(error, RecursionError) and frames and frames[-1][1] == frames[-1][0].f_code.co_firstlineno:
+        frames.pop()
+    return [(f.f_code.co_filename, line) for f, line in frames]
 
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})

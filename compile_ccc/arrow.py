@@ -167,7 +167,7 @@ def _traced(f: Any, arguments: tuple[Any, ...]) -> Found:
         )
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
-    return Found(captured, traced(f, captured, pack(types), len(types)))
+    return Found(f, captured, traced(f, captured, pack(types), len(types)))
 
 
 def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.errors import TracedAnewWarning, definition_line
 from combinators.host import with_own_exceptions
 from combinators.memo import Remembered
 from combinators.origins import Origin, joint, numbered, restored
@@ -85,7 +87,10 @@ class Dispatch(Remembered):
     ) -> None:
         """Remembers the program for arguments like these, from the second call on."""
         self._met += 1
-        if self._met < 2 or found is None or found.traced.read.reason or active_traces.get() or compat.is_tracing():
+        if self._met < 2 or found is None or active_traces.get() or compat.is_tracing():
+            return
+        if found.traced.read.reason:
+            _tell(found.traced.read, found.f)
             return
         watch = found.captured.watch + found.traced.read
         leaves, form = jax.tree.flatten(arguments)
@@ -104,6 +109,13 @@ class Dispatch(Remembered):
         entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
+
+
+def _tell(read: Watch, f: Any) -> None:
+    """Says once of a program that it is traced at each call."""
+    if not read.told:
+        read.told = True
+        warnings.warn(TracedAnewWarning(read.reason, definition_line(f)), stacklevel=2)
 
 
 def _has_functions(x: Any) -> bool:

@@ -7,7 +7,6 @@ its arguments and of its captured environment.  What it captures as environment 
 from __future__ import annotations
 
 import sys
-import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -25,7 +24,6 @@ from combinators.depth import check_depth, check_values, deep, users_own
 from combinators.errors import (
     ArgumentError,
     BareFunctionError,
-    TracedAnewWarning,
     definition_line,
 )
 from combinators.families import stated
@@ -86,8 +84,9 @@ class Traced:
 
 @dataclass(frozen=True)
 class Found:
-    """What is found out of a Python function: what it captured, and its trace."""
+    """What is found out of a Python function f: what it captured, and its trace."""
 
+    f: Any
     captured: Captured
     traced: Traced
 
@@ -172,12 +171,11 @@ class _Kept:
 
 @dataclass
 class _Anew:
-    """Why a program is traced at each call, what it read, whether that is certain, and whether it was said."""
+    """Why a program is traced at each call, what it read, and whether that is certain."""
 
     read: Watch
     after: Watch
     certain: bool
-    said: bool = False
 
 
 _kept: Table[Any, _Kept] = Table("traces", 1024)
@@ -200,7 +198,6 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
         return known.traced
     lasting = all(is_lasting(g) for g, _ in rules_of(f))
     if anew is not None and anew.certain:
-        _say_once(f, anew)
         return _trace(f, captured, types, dom, arity, fixed, read=anew.read)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     before = reached(None, [f, *parts])
@@ -237,12 +234,6 @@ def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
         return
     _kept.drop(key)
     _kept.put(key, _Kept(result, references))
-
-
-def _say_once(f: Any, anew: _Anew) -> None:
-    if not anew.said and not compat.is_tracing():
-        anew.said = True
-        warnings.warn(TracedAnewWarning(anew.read.reason, definition_line(f)), stacklevel=2)
 
 
 def _trace(

@@ -73,6 +73,7 @@ class Watch:
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, bytes]] = field(default_factory=list)
     reason: str = ""  # what was read and cannot be watched
+    told: bool = False  # whether the user was told so
     _places: Any = None
 
     def holds(self) -> bool:

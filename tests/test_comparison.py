@@ -165,7 +165,7 @@ def test_what_is_asked_for_is_held_to():
     with pytest.raises(C.errors.ArgumentError, match="no pair"):
         compare(square, v, has_aux=True)
     for wrong in ({"tolerance": -1.0}, {"tolerance": float("nan")}, {"seed": "a"}):
-        with pytest.raises(C.errors.ArgumentError, match="tolerance"):
+        with pytest.raises(C.errors.ArgumentError, match=next(iter(wrong))):
             compare(square, v, **wrong)
     for factor in (float("nan"), "5", 0):
         with pytest.raises(C.errors.ArgumentError, match="above 0"):

@@ -13,7 +13,7 @@ from jax import lax
 
 import combinators as C
 from compile_ccc import ccc, function, trace
-from tangents import grad, represent, vjp
+from tangents import grad, represent, value_and_grad, vjp
 
 F32 = C.Tensor()
 SPACES = ["environment", "list"]
@@ -226,14 +226,15 @@ def loss(x, w, v):
 def test_a_cotangent_that_nobody_asks_for_is_not_computed(argnums, products, functions):
     """Forward x @ w and h @ v; backward one product for each asked-for argument, and one on the way to x and w."""
     arguments = jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones((4, 5))
-    way = grad(loss, argnums, functions=functions) if argnums != () else ccc(loss)
+    way = value_and_grad(loss, argnums, functions=functions) if argnums != () else ccc(loss)
     assert equations(way, *arguments)["dot_general"] == products
 
 
 @pytest.mark.parametrize("functions", SPACES)
 def test_nor_that_of_a_capture(functions):
     w, v = jnp.ones((3, 4)), jnp.ones((4, 5))
-    assert equations(grad(lambda x: loss(x, w, v), functions=functions), jnp.ones((2, 3)))["dot_general"] == 4
+    way = value_and_grad(lambda x: loss(x, w, v), functions=functions)
+    assert equations(way, jnp.ones((2, 3)))["dot_general"] == 4
 
 
 def test_nothing_is_pulled_back_through_what_is_constant():
@@ -251,13 +252,13 @@ def applied(w, x):
 
 @pytest.mark.parametrize(("functions", "runs"), [("environment", 1), ("list", 2)])
 def test_the_list_tangent_runs_the_function_again(functions, runs):
-    assert equations(grad(applied, functions=functions), x, x)["tanh"] == runs
+    assert equations(value_and_grad(applied, functions=functions), x, x)["tanh"] == runs
 
 
 @pytest.mark.parametrize(("functions", "runs"), [("environment", 2), ("list", 4)])
 def test_once_again_for_each_call(functions, runs):
     twice = lambda w, x: (lambda g: g(x) * g(2.0 * x))(function(lambda y: jnp.tanh(w * y), F32))
-    assert equations(grad(twice, functions=functions), x, x)["tanh"] == runs
+    assert equations(value_and_grad(twice, functions=functions), x, x)["tanh"] == runs
 
 
 def folded(w, xs):
