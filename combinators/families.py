@@ -13,7 +13,7 @@ from combinators.types import Function, Opaque
 from combinators.values import Closure
 
 
-def stated(code: Curry, environment: Context) -> Curry:
+def stated(code: Curry, environment: Context | list[Any]) -> Curry:
     """The code, which was traced for such an environment, of values or types, with its shapes."""
     shapes = _shapes(environment) if len(environment) else ()
     return Curry(code.body, code.argument, shapes) if shapes else code

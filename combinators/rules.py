@@ -107,6 +107,8 @@ def _tracers(waiting: list[Any]) -> list[Any]:
                 waiting.append(value.val)
             case _ if type(value).__hash__ in (None, object.__hash__) and not _is_jaxs(type(value)):
                 waiting += getattr(value, "__dict__", {}).values()
+            case _:
+                pass
     return found
 
 

@@ -4,8 +4,8 @@
               | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
               | fold | scan | map | solve
 
-Terms are interned: two terms that are built alike are one object, so equality is identity and costs nothing.  Names and
-source lines are no part of a term, and arrays only where the user writes them into a `const`.
+Terms are interned: two that are built alike are one object, so equality is identity and costs nothing.  Names and lines
+are no part of a term, and arrays only where the user writes them into a `const`.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class Extend(Term):
 class Curry(Term):
     """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known.
 
-    `captured` are the shapes of the arrays in Δ, if f was traced for them: it tells one function from many.
-    """
+    `captured` are the shapes of the arrays in Δ, if f was traced for them: it tells one function from many."""
 
     body: Term
     argument: Type = None

@@ -110,6 +110,8 @@ class _Reader:
         if _is_environment(value):
             self.names.append(name)
             self.values.append(value)
+            if isinstance(value, Closure):
+                self.watch.function(value)
             return ("environment", len(self.values)), _Slot(len(self.values) - 1)
         if isinstance(value, _PLAIN):
             return ("code", key_of(value)), _Keep(value)
@@ -162,7 +164,10 @@ class _Reader:
             self.watch.place(variable, value)
             return self.read(value, name, depth + 1)
         if variable.key not in self.variables:
-            self.places.append(variable.at(len(self.values), value))
+            if isinstance(value, Closure):
+                self.watch.place(variable, value)
+            else:
+                self.places.append(variable.at(len(self.values), value))
             self.variables[variable.key] = self.read(value, name)
         return self.variables[variable.key]
 

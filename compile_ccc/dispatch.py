@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 

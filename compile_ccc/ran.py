@@ -103,7 +103,7 @@ def _count(tool: int, change: int) -> None:
 def _started(code: types.CodeType, offset: int) -> Any:
     if not is_own(code.co_filename):
         return sys.monitoring.DISABLE
-    variables = sys._getframe(1).f_globals
+    variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
     if code.co_filename == "<string>" and package(variables.get("__name__")) in QUIET:  # methods of our dataclasses
         return sys.monitoring.DISABLE
     if _running.open:

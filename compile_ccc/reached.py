@@ -208,7 +208,10 @@ class _Walk:
 
     def scope(self, scope: Any) -> None:
         """A module or class, of which functions read what they name."""
-        (self.module if isinstance(scope, types.ModuleType) else self.kind)(scope)
+        if isinstance(scope, types.ModuleType):
+            self.module(scope)
+        else:
+            self.kind(scope)
 
     def module(self, module: types.ModuleType) -> None:
         """What the functions name of a module."""

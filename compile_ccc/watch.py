@@ -17,7 +17,6 @@ from itertools import chain
 from operator import call, getitem, is_
 from typing import Any
 
-import jax
 import numpy as np
 
 from combinators.values import Closure
@@ -47,15 +46,16 @@ class Variable:
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
-        if _kind(value) != self.type:
+        if _kind(value) is not self.type:
             raise Changed
         return value
 
 
 def _kind(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype
-    return jax.tree.structure(value) if isinstance(value, Closure) else type(value)
+    return value.dtype if isinstance(value, np.ndarray) else type(value)
+
+
+_call: Any = call  # of any number of arguments
 
 
 class Changed(Exception):
@@ -84,13 +84,13 @@ class Watch:
             self._places = self._transposed()
         (reads, owners, names, values), (containers, lengths, parts), (givens, given) = self._places
         try:
-            if not all(map(is_, map(call, reads, owners, names), values)):
+            if not all(map(is_, map(_call, reads, owners, names), values)):
                 return False
             if containers and list(map(len, containers)) != lengths:
                 return False
             if parts and not all(map(is_, chain.from_iterable(containers), parts)):
                 return False
-            if givens and not all(map(is_, map(call, givens), given)):
+            if givens and not all(map(is_, map(_call, givens), given)):
                 return False
             for array, held in self.arrays:
                 if bytes_of(array) != held:
@@ -105,6 +105,10 @@ class Watch:
             self.variables.append((variable.owner, variable.name, value))
         else:
             self.attributes.append((variable.owner, variable.name, value))
+
+    def function(self, f: Closure) -> None:
+        """Watches what a function value captured, which can be exchanged for something else."""
+        self.attributes.append((f, "environment", f.environment))
 
     def container(self, value: Any) -> None:
         """Watches what a container holds, and what a function has for defaults."""

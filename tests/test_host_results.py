@@ -8,7 +8,7 @@ import pytest
 import combinators as C
 from combinators.errors import ArgumentError
 from compile_ccc import black_box, ccc, function, lower
-from tangents import custom, grad, jvp, represent, vjp
+from tangents import custom, grad, jvp, represent, value_and_grad, vjp
 
 KINDS = {"float": C.Tensor(), "int": C.Tensor((), int), "byte": C.Tensor((), "uint8"), "bool": C.Tensor((), bool)}
 KINDS["complex"] = C.Tensor((), complex)
@@ -121,10 +121,10 @@ WAYS = {
     "vmap": lambda: jax.vmap(table)(xs),
     "a fold": lambda: total(table, xs),
     "a gradient": lambda: grad(lambda w: w * table(1.0))(2.0),
-    "a gradient by calls": lambda: grad(lambda f: f(1.0), functions="list")(table),
+    "a gradient by calls": lambda: value_and_grad(lambda f: f(1.0), functions="list")(table),
     "a pullback": lambda: vjp(lambda w: w * table(1.0), 2.0),
     "forward mode": lambda: jvp(lambda w: w * table(1.0), (2.0,), (1.0,)),
-    "a rule of one's own": lambda: grad(custom(lambda x: table(x), lambda primals, y, g: (g,)))(1.0),
+    "a rule of one's own": lambda: value_and_grad(custom(lambda x: table(x), lambda primals, y, g: (g,)))(1.0),
 }
 
 

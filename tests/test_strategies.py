@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 import combinators as C
 from combinators import Context
 from combinators.infer import accepts
+from combinators.memo import clear_caches
 from combinators.show import parts
 from combinators.terms import Compose, Curry, Extend, Primitive, Proj
 from combinators.types import pack
-from compile_ccc import ccc, compat, lower, trace, tracing
+from compile_ccc import ccc, compat, lower, trace
 from compile_ccc.reducers import inlined
 from tangents import represent, value_and_grad
 from tangents.strategies import Pair, contexts, lambdas, tensors, terms, types, values_of
@@ -349,7 +350,7 @@ def test_a_fault_in_the_translation_shrinks(monkeypatch):
         return (C.prod(Context(*(Proj(scope[x]) for x in reversed(lam.free)))),)
 
     def is_wrong(program):
-        tracing._cache.clear()
+        clear_caches()
         f, arguments = program.make(), program.arguments
         try:
             term = trace(f, *arguments).term
@@ -362,7 +363,7 @@ def test_a_fault_in_the_translation_shrinks(monkeypatch):
     try:
         found = smallest(lambdas(size=12), is_wrong)
     finally:
-        tracing._cache.clear()
+        clear_caches()
     assert len(found.source.splitlines()) <= 5 and len(found.source) <= 400, found
 
 

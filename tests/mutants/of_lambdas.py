@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from compile_ccc import batched, captures, lambda_terms, read, tracing
+from compile_ccc import batched, captures, lambda_terms, read, stage, tracing
 from tests.mutants.breaking import Code
 
 translate = import_module("compile_ccc.translate")  # hidden by a function of the same name
@@ -66,11 +66,15 @@ MUTANTS = {
     # captures
     "variables of one value are one": (
         "two variables of one value",
-        Code(captures._place, "id(cell), cell", "id(cell.cell_contents), cell"),
+        Code(
+            captures._place,
+            'Variable(cell, "cell_contents"), cell',
+            'Variable(cell.cell_contents, "cell_contents"), cell',
+        ),
     ),
     "a variable of two functions is two": (
         "one variable of two functions",
-        Code(captures._place, "id(cell), cell", "None, cell"),
+        Code(captures._place, 'Variable(cell, "cell_contents"), cell', "None, cell"),
     ),
     "a default is kept as it was": (
         "functions with other defaults",
@@ -94,7 +98,7 @@ MUTANTS = {
     ),
     "the environment is in another order": (
         "functions of two numbers",
-        Code(tracing.Traced.closure, "in self.sources", "in reversed(self.sources)"),
+        Code(stage.Traced.closure, "in self.sources", "in reversed(self.sources)"),
     ),
     "a partial application keeps its numbers": (
         "partial applications",
