@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 _tables: list[_Registered] = []  # one for each place in our modules that makes one
+cleared = 0  # how often all tables were emptied: what functions remember of their last calls goes by this
 _lock = threading.RLock()  # of all tables; a finalizer may come in at any time, in the same thread
 
 
@@ -190,6 +191,8 @@ class _Results:
 
 def clear_caches() -> None:
     """Empties all tables, at any time, in any thread: it changes no answer, and the next calls take longer."""
+    global cleared
+    cleared += 1
     for table in _tables:
         table.clear()
 

@@ -260,8 +260,7 @@ def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
             return None
         case _:
             pairs, form = children(value)
-            if form == LEAF:
-                return None
+            return None if form == LEAF else [(label, None, part) for label, part in pairs]
     return [(label, None, part) for label, part in pairs]
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from combinators import memo
 from combinators.errors import TracedAnewWarning, definition_line
 from combinators.host import with_own_exceptions
 from combinators.memo import Remembered
@@ -57,12 +58,13 @@ class Dispatch(Remembered):
     def __init__(self, operation: Runs):
         self._operation = operation
         self._entries: list[_Entry] = []
+        self._cleared = memo.cleared  # how often all was forgotten until now
         self._met = 0
 
     def again(self, arguments: tuple[Any, ...]) -> Any:
         """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
         entries = self._entries
-        if not entries:
+        if not entries or self._cleared != memo.cleared:
             return MISSED
         leaves, form = _flatten(arguments, None)
         if not _CONCRETE.issuperset(map(type, leaves)):
@@ -106,6 +108,8 @@ class Dispatch(Remembered):
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
         entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
+        if self._cleared != memo.cleared:
+            self._entries, self._cleared = [], memo.cleared
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
 
@@ -122,4 +126,6 @@ def _has_functions(x: Any) -> bool:
 
 
 def _type(leaf: Any) -> Any:
-    return (leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, jax.Array) else jax.typeof(leaf)
+    if isinstance(leaf, jax.Array):
+        return leaf.shape, leaf.dtype, leaf.weak_type
+    return (leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)

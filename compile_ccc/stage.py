@@ -77,6 +77,7 @@ def trace_anew(
     closed: bool = False,
     read: Watch = NOTHING,
 ) -> Traced:
+    """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
         program, cod, fixed = stage(f, captured, types, dom, arity, own, fixed)
         constants = [own.value(c) for c in program.consts]

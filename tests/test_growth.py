@@ -59,7 +59,7 @@ def calls(run, *functions):
 def grows_linearly(count):
     """Whether count(n) / n is the same for all n, but for which operations a short graph happens to draw."""
     small, medium, large = (count(n) / n for n in LENGTHS)
-    assert 0 < large < 1.05 * medium < 1.5 * small, (small, medium, large)
+    assert 0 < large < 1.25 * medium < 1.8 * small, (small, medium, large)  # tables of operations have an end
 
 
 @programs

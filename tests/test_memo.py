@@ -66,6 +66,10 @@ KEPT = {  # what is no table: emptying it would change what terms are, what user
     "combinators/kinds.py": {"WeakValueDictionary"},
     "compile_ccc/redefined.py": {"WeakKeyDictionary"},
     "tangents/rows.py": {"WeakKeyDictionary"},
+    # dictionaries of users, which have an order
+    "compile_ccc/foreign.py": {"OrderedDict"},
+    "compile_ccc/reached.py": {"OrderedDict"},
+    "compile_ccc/watch.py": {"OrderedDict"},
 }
 TABLES = {"lru_cache", "cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary"}
 

@@ -46,7 +46,7 @@ CALLS = {  # of the function with this setting, at arguments that are right
     ("value_and_grad", "allow_int"): lambda v: value_and_grad(square, allow_int=v),
     ("vjp", "has_aux"): lambda v: vjp(square, 1.0, has_aux=v),
 }
-FACTS = {("Equality", "verdict"), ("Law", "oriented")}  # of results and laws, which no user makes
+FACTS = {("Equality", "verdict"), ("Law", "oriented"), ("Lam", "is_value")}  # of what no user makes
 
 
 def kinds():
