@@ -23,6 +23,7 @@ from combinators.bytecode import attribute_names, imported, is_note, loaded, not
 from combinators.identity import Interned
 from combinators.memo import Remembered
 from combinators.rules import is_empty
+from combinators.values import Closure
 from compile_ccc.foreign import (
     CHANGING,
     CONSTANT,
@@ -165,6 +166,8 @@ class _Walk:
             case list() | set() | deque():
                 self.watch.whole(value)
                 self.push(value, held)
+            case Closure() if self.ran is None:
+                pass  # what it captured is environment
             case weakref.ref():
                 self.watch.answers.append((value, value()))
                 self.push((value(),), held)

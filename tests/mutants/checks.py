@@ -11,7 +11,7 @@ import combinators as C
 from combinators import Context
 from combinators.terms import Fold
 from compile_ccc import ccc, function
-from tangents import grad, hessian, jacobian
+from tangents import grad, hessian, jacobian, value_and_grad
 from tests.mutants.checking import agree, anew, as_jax, environment, gives, holds, law, program, space
 
 S, V, M = C.Tensor(), C.Tensor(3), C.Tensor((2, 3))
@@ -78,7 +78,7 @@ def numbered(x, i, j):
 
 def inside(x, y):
     f = function(lambda z: jnp.sin(z * y) * z, C.Tensor())
-    return ccc(lambda f, x: grad(f)(x) * x)(f, x)
+    return ccc(lambda f, x: value_and_grad(f)(x)[1] * x)(f, x)
 
 
 def picked(x, y):
