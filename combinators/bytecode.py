@@ -18,18 +18,22 @@ _NOTES = frozenset({"append", "add", "extend"})
 
 
 class _Names(NamedTuple):
-    loaded: tuple[str, ...]
     attributes: tuple[str, ...]
     noted: frozenset[str]
     imported: tuple[tuple[str, int], ...]
 
 
+_loaded: ByObject[types.CodeType, tuple[str, ...]] = ByObject("variables in bytecode")
 _known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
 
 
 def loaded(code: types.CodeType) -> tuple[str, ...]:
     """The names of the variables of its module that a function reads, itself or in functions inside it."""
-    return _names(code).loaded
+    found = _loaded.get(code)
+    if found is None:
+        own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
+        found = _loaded.put(code, tuple(dict.fromkeys([*own, *(n for inner in _inner(code) for n in loaded(inner))])))
+    return found
 
 
 def attribute_names(code: types.CodeType) -> tuple[str, ...]:
@@ -55,14 +59,12 @@ def _names(code: types.CodeType) -> _Names:
     found = _known.get(code)
     if found is None:
         inner = list(map(_names, _inner(code)))
-        globals = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-        variables = dict.fromkeys([*globals, *(name for names in inner for name in names.loaded)])
         attributes = dict.fromkeys([*code.co_names, *(name for names in inner for name in names.attributes)])
         notes, read = set[str](), set[str]()
         for name, note in _uses(code):
             (notes if note else read).add(name)
         imports = dict.fromkeys([*_imports(code), *(name for names in inner for name in names.imported)])
-        found = _known.put(code, _Names(tuple(variables), tuple(attributes), frozenset(notes - read), tuple(imports)))
+        found = _known.put(code, _Names(tuple(attributes), frozenset(notes - read), tuple(imports)))
     return found
 
 

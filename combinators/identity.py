@@ -60,7 +60,8 @@ def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
         inside: Any = {*field} if several else (field,)
         for inner in inside:
             if type(type(inner)) is Interned:
-                depth, programs = max(depth, inner.depth), max(programs, inner.programs)
+                depth = inner.depth if inner.depth > depth else depth
+                programs = inner.programs if inner.programs > programs else programs
     if depth >= TERMS:
         raise DepthError(
             "a term nests too deeply",

@@ -56,6 +56,8 @@ def held_tracers(program: Any) -> list[Any]:
     while programs:
         for eqn in programs.pop().eqns:
             for value in eqn.params.values():
+                if type(value) in _PLAIN:
+                    continue
                 if isinstance(value, _FUNCTIONS):
                     functions.append(value)
                 elif isinstance(value, _PROGRAMS):
@@ -90,7 +92,7 @@ def _tracers(waiting: list[Any]) -> list[Any]:
                 waiting += (value.f, *value.transforms)
             case types.FunctionType():
                 waiting += (*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-                waiting += () if _is_jaxs(value) else (value.__globals__[name] for name in global_names(value))
+                waiting += () if _is_jaxs(value) else _read(value)
             case types.MethodType():
                 waiting += (value.__self__, value.__func__)
             case functools.partial():
@@ -113,6 +115,12 @@ def _tracers(waiting: list[Any]) -> list[Any]:
 
 
 _PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
+
+
+def _read(f: types.FunctionType) -> list[Any]:
+    """What a function reads by global names, but for functions of other modules."""
+    read = [f.__globals__[name] for name in global_names(f)]
+    return [v for v in read if not isinstance(v, types.FunctionType) or v.__globals__ is f.__globals__]
 
 
 def _cells(f: types.FunctionType) -> list[Any]:
