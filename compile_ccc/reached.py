@@ -207,6 +207,7 @@ class _Walk:
             self.watch.attributes.append((f, "__defaults__", f.__defaults__))
             self.push(f.__defaults__, held or not own)
         if f.__kwdefaults__:
+            self.watch.attributes.append((f, "__kwdefaults__", f.__kwdefaults__))
             self.entries(f.__kwdefaults__, held or not own)
 
     def scope(self, scope: Any) -> None:

@@ -71,7 +71,7 @@ class Watch:
     members: list[tuple[Any, str, Any]] = field(default_factory=list)  # of classes, by name
     wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
-    arrays: list[tuple[Any, bytes]] = field(default_factory=list)
+    arrays: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
     reason: str = ""  # what was read and cannot be watched
     told: bool = False  # whether the user was told so
     _places: Any = None
@@ -125,6 +125,7 @@ class Watch:
                 if value.__defaults__:
                     self.attributes.append((value, "__defaults__", value.__defaults__))
                 if value.__kwdefaults__:
+                    self.attributes.append((value, "__kwdefaults__", value.__kwdefaults__))
                     self.container(value.__kwdefaults__)
             case functools.partial():
                 self.container(value.keywords)
@@ -172,9 +173,9 @@ class Watch:
         )
 
 
-def bytes_of(array: Any) -> bytes:
-    """What an array of NumPy holds now."""
-    return array.tobytes()
+def bytes_of(array: Any) -> tuple[Any, ...]:
+    """What an array of NumPy is and holds now."""
+    return array.shape, array.dtype, array.tobytes()
 
 
 NOTHING = Watch()

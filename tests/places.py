@@ -112,6 +112,14 @@ def a_keyword_default(thing):
 
 
 @place
+def keyword_defaults_that_are_replaced(thing):
+    def read(*, kept=thing):
+        return kept
+
+    return lambda: read(), lambda new: setattr(read, "__kwdefaults__", {"kept": new})
+
+
+@place
 def an_attribute_of_the_function(thing):
     def read():
         return read.kept

@@ -272,3 +272,14 @@ def test_static_fields_of_pytrees_are_looked_into(held):
         config.rate = rate
         for _ in range(3):
             assert jax.tree.leaves(derivative(asked)) == [1.5 * rate]
+
+
+class Grid:
+    cells = np.zeros(4)
+
+
+def test_the_shape_of_an_array_that_is_changed_in_place_counts():
+    slope, arrow = T.grad(lambda x: x * Grid.cells.shape[0]), ccc(lambda x: x * Grid.cells.shape[0])
+    for shape in ((4,), (2, 2), (1, 4)):
+        Grid.cells.shape = shape
+        assert (slope(2.0), arrow(2.0)) == (shape[0], 2.0 * shape[0])
