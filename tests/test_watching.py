@@ -281,5 +281,5 @@ class Grid:
 def test_the_shape_of_an_array_that_is_changed_in_place_counts():
     slope, arrow = T.grad(lambda x: x * Grid.cells.shape[0]), ccc(lambda x: x * Grid.cells.shape[0])
     for shape in ((4,), (2, 2), (1, 4)):
-        Grid.cells.shape = shape
+        Grid.cells.resize(shape, refcheck=False)
         assert (slope(2.0), arrow(2.0)) == (shape[0], 2.0 * shape[0])
