@@ -124,8 +124,7 @@ class _Reader:
         self.met.append(value)
         parts = _parts(value) if depth < _DEEP or isinstance(value, types.FunctionType) else None
         if parts is None or len(parts) > _LONG:
-            self.kept.append(value)
-            return ("object", type(value), id(value)), _Keep(value)
+            return self.object(value), _Keep(value)
         self.watch.container(value)
         made = _Make(value, [])
         self.seen[id(value)] = (len(self.seen), made)
@@ -151,9 +150,12 @@ class _Reader:
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""
-        if isinstance(value, PLAIN):
-            return key_of(value)
+        return key_of(value) if isinstance(value, PLAIN) else self.object(value)
+
+    def object(self, value: Any) -> Hashable:
+        """The key of what counts by identity."""
         self.kept.append(value)
+        self.watch.attributes.append((value, "__class__", value.__class__))
         return ("object", type(value), id(value))
 
     def variable(self, variable: Variable | None, value: Any, name: str, depth: int) -> _Read:
@@ -291,10 +293,7 @@ def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Variable 
 
 
 def _code(value: Any) -> Hashable:
-    match value:
-        case types.FunctionType():
-            return value.__code__
-        case types.MethodType() | functools.partial() | dict():
-            return type(value)
-        case _:
-            return children(value)[1]
+    if isinstance(value, types.FunctionType):
+        return value.__code__
+    has_no_form = isinstance(value, types.MethodType | functools.partial | dict)
+    return type(value) if has_no_form else children(value)[1]

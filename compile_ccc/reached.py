@@ -76,6 +76,7 @@ class _Walk:
         self.absent: dict[int, tuple[dict[str, Any], set[str]]] = {}  # of modules: names that are not there
         self.named: set[tuple[int, str]] = set()  # variables that are watched
         self.waiting: list[tuple[Any, bool]] = [(root, False) for root in roots]
+        self.roots = {id(root) for root, _ in self.waiting}
         for (code, _, without), variables in (ran or {}).items():
             self.code(code, variables, without)
         known: Any = None
@@ -285,7 +286,8 @@ class _Walk:
             return
         if (whose in JAX and not callable(value)) or whose == "logging":
             return
-        self.watch.attributes.append((value, "__class__", value.__class__))
+        if id(value) not in self.roots:  # whose classes are in the key
+            self.watch.attributes.append((value, "__class__", value.__class__))
         for name in slots:
             if hasattr(value, name):
                 self.watch.attributes.append((value, name, getattr(value, name)))

@@ -187,6 +187,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> 
 
 def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    owners = {id(owner) for owner, *_ in result.read.attributes}
+    if any(id(value) in owners for value in objects):
+        return  # what is watched of them would keep them alive
     drop, at_the_end = _kept.drop, sys.is_finalizing
     try:
         references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
