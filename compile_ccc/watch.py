@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import call, getitem, is_
+from operator import call, is_
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,6 @@ class Watch:
 
     variables: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # of modules, by name
     attributes: list[tuple[Any, str, Any]] = field(default_factory=list)  # contents of cells, slots
-    members: list[tuple[Any, str, Any]] = field(default_factory=list)  # of classes, by name
     wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
@@ -146,7 +145,7 @@ class Watch:
 
     def _transposed(self) -> tuple[Any, Any, Any]:
         """For loops in C: how to read each single place, of what, by what name, what was there; likewise the rest."""
-        groups = (dict.__getitem__, self.variables), (getattr, self.attributes), (getitem, self.members)
+        groups = (dict.__getitem__, self.variables), (getattr, self.attributes)
         places = [(read, *place) for read, group in groups for place in group]
         containers, parts = zip(*self.wholes, strict=True) if self.wholes else ((), ())
         return (
@@ -158,14 +157,13 @@ class Watch:
     @property
     def size(self) -> int:
         """How many places there are to look at."""
-        groups = self.variables, self.attributes, self.members, self.answers, self.arrays
+        groups = self.variables, self.attributes, self.answers, self.arrays
         return sum(map(len, groups)) + sum(4 + len(held) for _, held in self.wholes)
 
     def __add__(self, other: Watch) -> Watch:
         return Watch(
             self.variables + other.variables,
             self.attributes + other.attributes,
-            self.members + other.members,
             self.wholes + other.wholes,
             self.answers + other.answers,
             self.arrays + other.arrays,
