@@ -12,7 +12,7 @@ import functools
 import sys
 import types
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
@@ -127,8 +127,11 @@ class _Walk:
     def entries(self, d: Any, held: bool) -> None:
         """All of a dictionary, or of the attributes of an object or class."""
         keys, values = (dict.keys(d), dict.values(d)) if isinstance(d, dict) else (d.keys(), d.values())
-        self.watch.whole(keys)
-        self.watch.whole(values)
+        if isinstance(d, dict):
+            self.watch.container(d)
+        else:
+            self.watch.whole(keys)
+            self.watch.whole(values)
         self.push(keys, held)
         self.push(values, held)
 
@@ -159,9 +162,6 @@ class _Walk:
                 self.array(value)
             case tuple() | frozenset():
                 self.push(value, held)
-            case OrderedDict():
-                self.watch.whole(value.keys())  # in an order of its own
-                self.entries(value, held)
             case dict() | types.MappingProxyType():
                 self.entries(value, held)
             case list() | set() | deque():

@@ -68,7 +68,6 @@ KEPT = {  # what is no table: emptying it would change what terms are, what user
     "tangents/rows.py": {"WeakKeyDictionary"},
     # what users have
     "compile_ccc/foreign.py": {"OrderedDict", "lru_cache"},
-    "compile_ccc/reached.py": {"OrderedDict"},
     "compile_ccc/watch.py": {"OrderedDict"},
 }
 TABLES = {"lru_cache", "cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary"}
