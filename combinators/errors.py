@@ -196,6 +196,17 @@ def whole(term: object) -> Generator[None]:
 
 
 @remembered(entries=4096)
+class DetachedWarning(UserWarning):
+    """Python gets a number that depends on what is differentiated; what is made of it is constant to the derivative."""
+
+    def __init__(self, line: str):
+        super().__init__(
+            "Python takes a number out of a value that is differentiated, and no derivative goes through it\n"
+            f"  at    {line}\n"
+            "  hint  write jnp.sqrt(x) for math.sqrt(x) and np.sqrt(x); else say jax.lax.stop_gradient(x)"
+        )
+
+
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
     return not file_name.startswith((*_NOT_USERS, "<frozen"))

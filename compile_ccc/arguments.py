@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 from combinators.depth import check_values
 from combinators.errors import ArityError, UntypedFunctionError
@@ -58,8 +59,28 @@ def argument_type(value: Any) -> Type:
     if is_function_value(value):
         return _argument_leaf(value)
     check_values(value)
-    leaves, form = _flatten(as_records(value), is_function_value)
+    leaves, form = _flatten_records(value)
     return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """The leaves of an argument, in the order of those of its type."""
+    return _flatten_records(value)[0]
+
+
+def is_static(argument: Any) -> bool:
+    """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
+    return not all(map(_is_value, leaves_of(argument)))
+
+
+def _is_value(leaf: Any) -> bool:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind not in "OSUmM"  # objects, text, times
+    return isinstance(leaf, bool | int | float | complex | jax.Array | jax.ShapeDtypeStruct) or is_function_value(leaf)
+
+
+def _flatten_records(value: Any) -> tuple[list[Any], Any]:
+    return _flatten(as_records(value), is_function_value)
 
 
 def is_function_value(value: Any) -> bool:

@@ -10,7 +10,6 @@ from types import MethodType
 from typing import Any
 
 import jax
-
 from combinators.base import Composable
 from combinators.context import Context
 from combinators.depth import deep
@@ -25,12 +24,13 @@ from combinators.records import as_records, from_records
 from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
 from combinators.types import Type, pack, require_values
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, binds
+from compile_ccc.arguments import argument_type, binds, leaves_of
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
+from compile_ccc.stage import Given
 from compile_ccc.tracing import Found, traced
 
 
@@ -141,23 +141,31 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 
 
 @deep
-def located(f: Any, arguments: tuple[Any, ...]) -> tuple[Closure, Found | None]:
-    """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function."""
+def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None) -> tuple[Closure, Found | None]:
+    """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function.
+
+    Python may ask for the values of the arguments; of those that are `asked`, all if it says nothing, the derivative
+    is taken.
+    """
     match f:
         case Closure():
             return f, None
         case Term():
             return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context()), None
         case Arrow() if len(f.steps) == 1:
-            return located(f.steps[0], arguments)
+            return located(f.steps[0], arguments, asked)
         case Arrow():
             return _chain(f.steps, arguments), None
         case _:
-            found = _traced(f, arguments)
+            varied = set(range(len(arguments)) if asked is None else asked)
+            places = [i in varied for i, x in enumerate(arguments) for _ in leaves_of(x)]
+            leaves = tuple(leaf for x in arguments for leaf in leaves_of(x))
+            given = Given(leaves, frozenset(i for i, is_varied in enumerate(places) if is_varied))
+            found = _traced(f, arguments, given)
             return found.traced.closure(found.captured.values), found
 
 
-def _traced(f: Any, arguments: tuple[Any, ...]) -> Found:
+def _traced(f: Any, arguments: tuple[Any, ...], given: Given = Given()) -> Found:
     if not callable(f):
         raise ArgumentError(
             "this is no function",
@@ -167,7 +175,7 @@ def _traced(f: Any, arguments: tuple[Any, ...]) -> Found:
         )
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
-    return Found(f, captured, traced(f, captured, pack(types), len(types)))
+    return Found(f, captured, traced(f, captured, pack(types), len(types), given))
 
 
 def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

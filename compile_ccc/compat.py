@@ -81,16 +81,6 @@ def says_no_rule(error: Exception) -> bool:
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))
 
 
-def is_tracing() -> bool:
-    """Whether JAX traces a program, so that operations do not run at once."""
-    with jex.take_current_trace() as trace:
-        return type(trace) is not _EVALUATION
-
-
-with jex.take_current_trace() as _trace:
-    _EVALUATION = type(_trace)
-
-
 def has_named_axes() -> bool:
     """Whether operations may refer to axes by name, as under `jax.vmap(f, axis_name="i")`."""
     return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]

@@ -71,6 +71,25 @@ _HOLDS_ARRAY = _Complaint(
     words="can't close over Tracers|update_consts was not hashable",
     behind=True,
 )
+_ASKS=_Complaint(
+    TracedBranchError,
+    "Python needs the value of a traced array",
+    "control flow and shapes that do not depend on traced values",
+    "use jnp.where or lax.cond; outside of jax.jit and vmap an argument has its value, and a captured int always has",
+    words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
+    "|unhashable type: '(DynamicJaxprTracer|Asking)'"
+    r"|was not hashable: \(?JitTracer"
+    "|Only integer scalar arrays can be converted to a scalar index"
+    "|Shapes must be 1D sequences of concrete values"
+    "|expected a sequence of integers or a single integer, got 'JitTracer"
+    "|(Tracer|Asking).__format__",
+    types=(
+        jax.errors.ConcretizationTypeError,
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+        jax.errors.NonConcreteBooleanIndexError,
+    ),
+)
 _COMPLAINTS = (
     _Complaint(
         BudgetError,
@@ -79,25 +98,7 @@ _COMPLAINTS = (
         "what is traced cannot end a recursion: use lax.while_loop or lax.scan; else sys.setrecursionlimit",
         types=(RecursionError,),
     ),
-    _Complaint(
-        TracedBranchError,
-        "Python needs the value of a traced array",
-        "control flow and shapes that do not depend on traced values",
-        "use jnp.where or lax.cond; a captured number that is configuration is an int, or C.const(v).value",
-        words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
-        "|unhashable type: 'DynamicJaxprTracer'"
-        r"|was not hashable: \(?JitTracer"
-        "|Only integer scalar arrays can be converted to a scalar index"
-        "|Shapes must be 1D sequences of concrete values"
-        "|expected a sequence of integers or a single integer, got 'JitTracer"
-        "|Tracer.__format__",
-        types=(
-            jax.errors.ConcretizationTypeError,
-            jax.errors.TracerArrayConversionError,
-            jax.errors.TracerIntegerConversionError,
-            jax.errors.NonConcreteBooleanIndexError,
-        ),
-    ),
+    _ASKS,
     _Complaint(
         NotDifferentiableError,
         "a function is to have a rule of its own, and has none yet",
@@ -151,3 +152,8 @@ _CAUGHT = (TypeError, ValueError, IndexError, RecursionError, NotImplementedErro
 def holds_array(error: Exception) -> bool:
     """Whether JAX refuses a function of numbers by this error, or the one behind it, since it holds an array."""
     return _HOLDS_ARRAY.means(error)
+
+
+def asks_for_number(error: Exception) -> bool:
+    """Whether Python or JAX needs the value of a tracer."""
+    return isinstance(error, TracedBranchError) or (isinstance(error, _CAUGHT) and _ASKS.means(error))

@@ -18,8 +18,8 @@ from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
 from combinators.values import Closure
-from compile_ccc import compat
 from compile_ccc.carriers import active_traces
+from compile_ccc.jax_traces import is_tracing
 from compile_ccc.tracing import Found
 from compile_ccc.watch import Variable, Watch
 
@@ -88,8 +88,10 @@ class Dispatch(Remembered):
     ) -> None:
         """Remembers the program for arguments like these, from the second call on."""
         self._met += 1
-        if self._met < 2 or found is None or active_traces.get() or compat.is_tracing():
+        if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
+        if found.traced.answers is not None or found.traced.fixed:
+            return  # which depends on values
         if found.traced.read.reason:
             _tell(found.traced.read, found.f)
             return

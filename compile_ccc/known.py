@@ -1,7 +1,8 @@
-"""Captured values that have to be known when a function is traced, and which of them these are.
+"""Inputs that have to be known when a function is traced, and which of them these are.
 
-A `jax.custom_vjp` takes no tracers in `nondiff_argnums`.  Where JAX would have an array there, captured or made of
-constants, the function is traced again with arrays in the place of tracers: these are part of its code then.
+A `jax.custom_vjp` takes no tracers in `nondiff_argnums`, and the body of a `scan` has no values that Python could ask
+for.  Where JAX would have an array there, captured, an argument or made of constants, the function is traced again with
+arrays in the place of tracers: these are part of its code then.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import jax
 
 from combinators.errors import LeakedFunctionError, NeedsValueError, line_of_error
 from compile_ccc import compat
+from compile_ccc.complaints import asks_for_number
 
-type Attempt = Callable[[tuple[int, ...]], Any]  # traces the function with these captured values as they are
+type Attempt = Callable[[tuple[int, ...]], Any]  # traces the function with these inputs as they are
 
 
-def traced_with_known(attempt: Attempt, first: tuple[int, ...], captured: Sequence[int]) -> Any:
+def traced_with_known(attempt: Attempt, first: tuple[int, ...], knowable: Sequence[int]) -> Any:
     """What the first of these attempts gives that does not fail for want of a value.
 
-    It is made with the captured values `first`, then with as few of the captured values as will do, and then likewise
-    with operations on constants worked out at once, as outside of a trace.  Raises `NeedsValueError`.
+    It is made with the inputs `first`, then with as few of the knowable ones as will do, and then likewise with
+    operations on constants worked out at once, as outside of a trace.  Raises `NeedsValueError`.
     """
     try:
         return attempt(first)
@@ -31,8 +33,10 @@ def traced_with_known(attempt: Attempt, first: tuple[int, ...], captured: Sequen
             raise
         for worked_out in (False, True):
             with jax.ensure_compile_time_eval() if worked_out else nullcontext():
-                if _works(attempt, captured):
-                    return attempt(tuple(sorted(_needed(attempt, [], list(captured)))))
+                if _works(attempt, knowable):
+                    return attempt(tuple(sorted(_needed(attempt, [], list(knowable)))))
+        if not asks_for_constant(error):
+            raise
         raise NeedsValueError(
             "a function with a rule is given an array in nondiff_argnums that is not known before the program runs",
             expected="an array that the program captured, or made of such ones, outside of jax.jit and loops",
@@ -44,6 +48,11 @@ def traced_with_known(attempt: Attempt, first: tuple[int, ...], captured: Sequen
 
 def asks_for_value(error: Exception) -> bool:
     """Whether a trace failed since a value has to be known in it."""
+    return asks_for_constant(error) or asks_for_number(error)
+
+
+def asks_for_constant(error: Exception) -> bool:
+    """Whether it failed since a rule has to know it."""
     return isinstance(error, NeedsValueError) or compat.refuses_tracer(error)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.core
+import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
@@ -25,6 +26,7 @@ from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
 from combinators.values import Closure, depth_of
 from compile_ccc.arguments import argument_type, check_arity, parameter_name
+from compile_ccc.asking import Answers, Asked
 from compile_ccc.captures import Captured
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
 from compile_ccc.closing import closing, mapped
@@ -52,10 +54,11 @@ class Traced:
     cod: Type
     sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
     constants: tuple[Any, ...]
-    fixed: tuple[int, ...]  # which captured values are code
+    fixed: tuple[int, ...]  # which inputs are code
     origin: Origin
     ran: Ran  # the functions that ran
     read: Watch  # what it read beside what the function captured
+    answers: Answers | None = None  # what Python was told of its inputs
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
@@ -67,6 +70,14 @@ class Traced:
         return f
 
 
+@dataclass(frozen=True)
+class Given:
+    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by."""
+
+    leaves: tuple[Any, ...] = ()
+    varied: frozenset[int] = frozenset()
+
+
 def trace_anew(
     f: Callable[..., Any],
     captured: Captured,
@@ -76,10 +87,11 @@ def trace_anew(
     fixed: tuple[int, ...] = (),
     closed: bool = False,
     read: Watch = NOTHING,
+    given: Given = Given(),
 ) -> Traced:
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
-        program, cod, fixed = stage(f, captured, types, dom, arity, own, fixed)
+        program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read_program(
@@ -98,7 +110,7 @@ def trace_anew(
         for known in dict.fromkeys((code, value)):
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
-    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read)
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers)
 
 
 def stage(
@@ -109,43 +121,58 @@ def stage(
     arity: int,
     own: Trace,
     fixed: tuple[int, ...] = (),
-) -> tuple[Any, Type, tuple[int, ...]]:
+    given: Given = Given(),
+) -> tuple[Any, Type, tuple[int, ...], Answers | None]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
-    The last result says which captured values are code all the same, `fixed` which ones were known to be: those that
+    The third result says which of these inputs are code all the same, `fixed` which ones were known to be: those that
     have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
     Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
-    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last one is what Python was
+    told of the inputs that are `given`.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
+    told: list[Answers | None] = []
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
+    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    inputs = [*captured.values, *given.leaves, *[None] * (len(structs) - len(types) - len(given.leaves))]
+    varied = frozenset(len(types) + i for i in given.varied)
+    wanted: set[int] = set()
 
     def flat(*leaves: Any) -> list[Any]:
-        values, x = unflatten(leaves, (types, dom), own)
-        values = [as_number(captured.values[i]) if i in fixed else v for i, v in enumerate(values)]
-        tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer) and i not in fixed)
-        inside.clear()
-        inside.update((i, weakref.ref(v)) for i, v in tracers)
-        rebuilt = captured.rebuild(values)
-        with closing() if live else nullcontext(), nullcontext() if own.closed else users_own():
-            result = rebuilt(*(x if arity != 1 else (x,)))
-        cods.append(_result_type(result, f))
-        return flatten(result, cods[0])
-
-    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+        asked = Asked([v if _is_given(v) else None for v in inputs], varied)
+        if not own.closed:
+            asked.begin(leaves)
+        try:
+            leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
+            values, x = unflatten(leaves, (types, dom), own)
+            tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer))
+            inside.clear()
+            inside.update((i, weakref.ref(v)) for i, v in tracers)
+            rebuilt = captured.rebuild(values)
+            with closing() if live else nullcontext(), nullcontext() if own.closed else users_own():
+                result = rebuilt(*(x if arity != 1 else (x,)))
+            cods.append(_result_type(result, f))
+            told.append(asked.answers())
+            return flatten(result, cods[-1])
+        finally:
+            wanted.update(asked.wanted)
+            asked.end()
 
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
+        wanted.clear()
         try:
             program = staging.program(flat, structs)
-        except (NotImplementedError, TypeError) as error:
-            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v))
-            if not holds_array(error) or set(numbers) <= set(known):
+        except (NotImplementedError, TypeError, ValueError) as error:
+            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
+            more = {*numbers, *(wanted & set(knowable))} - set(known)
+            if not more:
                 raise
-            return attempt(tuple(sorted({*known, *numbers})))
+            return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
         if mapped(held) and not live:
             live = True
@@ -153,10 +180,15 @@ def stage(
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
         return attempt((*known, *more)) if more else program
 
-    known = [i for i, v in enumerate(captured.values) if not isinstance(v, jax.core.Tracer | Opaque | Closure)]
+    knowable = [i for i, v in enumerate(inputs) if i not in varied and _is_given(v) and not isinstance(v, jax.core.Tracer)]
     with complaints():
-        program = traced_with_known(attempt, fixed, known)
-    return program, cods[-1], fixed
+        program = traced_with_known(attempt, fixed, knowable)
+    return program, cods[-1], fixed, told[-1]
+
+
+def _is_given(value: Any) -> bool:
+    """Whether Python can be told a value: that of no type, and of no function."""
+    return isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

@@ -38,8 +38,9 @@ from compile_ccc.foreign import fixed_parts
 from compile_ccc.ran import ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
-from compile_ccc.stage import Traced, stage, trace_anew
+from compile_ccc.stage import Given, Traced, stage, trace_anew
 from compile_ccc.watch import Watch
+from compile_ccc.writing import is_known
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     own = active_traces.get()[-1]
     captured = captures(f)
     types = [argument_type(v) for v in captured.values]
-    program, cod, _ = stage(f, captured, types, dom, arity, own)
+    program, cod, _, _ = stage(f, captured, types, dom, arity, own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)
@@ -120,13 +121,14 @@ def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A trace that may be used again while the objects in its key live, and while what it read is what it was."""
+    """A trace that may be used again while the objects in its key live, and what it read and asked is what it was."""
 
     traced: Traced
     objects: tuple[weakref.ref[Any], ...]
 
-    def holds(self) -> bool:
-        return all(object() is not None for object in self.objects) and self.traced.read.holds()
+    def holds(self, inputs: list[Any]) -> bool:
+        live = all(object() is not None for object in self.objects) and self.traced.read.holds()
+        return live and (self.traced.answers is None or self.traced.answers.hold(inputs))
 
 
 @dataclass
@@ -138,37 +140,40 @@ class _Anew:
     certain: bool
 
 
-_kept: Table[Any, _Kept] = Table("traces", 1024)
-_fixed: Table[Any, tuple[int, ...]] = Table("captured values that are code", 1024)
+_kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_PATHS = 16  # of Python through one program, that are kept
+_fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
 _anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
 
 
-def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int) -> Traced:
+def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = Given()) -> Traced:
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
-    values = lambda fixed: [captured.values[i] for i in fixed]
-    fixed = _fixed.get(of_types) or ()
-    key = (of_types, key_of(values(fixed)) if fixed else ())
+    inputs = [*captured.values, *given.leaves]
+    values = lambda fixed: [inputs[i] for i in fixed]
+    fixed = tuple([i for i in _fixed.get(of_types) or () if i < len(inputs) and is_known(inputs[i])])
+    key = (of_types, fixed, key_of(values(fixed)) if fixed else ())
     anew = _anew.get(key)
-    known = _kept.get(key) if anew is None else None
-    if known is not None and known.holds():
-        ran_before(known.traced.ran)
-        return known.traced
+    for known in (_kept.get(key) or ()) if anew is None else ():
+        if known.holds(inputs):
+            ran_before(known.traced.ran)
+            return known.traced
     lasting = all(is_lasting(g) for g, _ in rules_of(f))
     if anew is not None and anew.certain:
-        return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read)
+        return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     before = reached(None, [f, *parts])
     if before.reason and anew is not None:
         before = anew.after
     held = before.holds()
     with running() as ran:
-        result = trace_anew(f, captured, types, dom, arity, fixed)
+        result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
     if result.fixed:
+        _fixed.drop(of_types)
         _fixed.put(of_types, result.fixed)
-        key = (of_types, key_of(values(result.fixed)))
+        key = (of_types, result.fixed, key_of(values(result.fixed)))
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
         return replace(result, read=Watch(reason="a value of a program that is being traced"))
@@ -195,5 +200,6 @@ def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
         references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
     except TypeError:
         return
+    others = [] if result.answers is None else [k for k in _kept.get(key) or () if k.traced.read.holds()]
     _kept.drop(key)
-    _kept.put(key, _Kept(result, references))
+    _kept.put(key, (_Kept(result, references), *others)[:_PATHS])

@@ -9,12 +9,12 @@ from typing import Any
 import jax
 
 from combinators.depth import deep
-from combinators.errors import ArgumentError, ArityError, NeedsValueError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.terms import Term
 from combinators.types import is_discrete, no_types, type_of
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, is_function_value
-from compile_ccc.arrow import closure_of, located, positional
+from compile_ccc.arguments import argument_type, is_function_value, is_static
+from compile_ccc.arrow import located, positional
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.tracing import Found
 
@@ -86,25 +86,23 @@ def asked_arguments(
     return tuple(i % len(arguments) for i in numbers)
 
 
-def closed_over_known(
+def closed_over_static(
     f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
 ) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | None]:
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
-    If f needs the value of an argument that is not asked for, the closure is one of the others, which captured these.
+    If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
     """
-    try:
-        closure, found = located(f, arguments)
+    static = {i: x for i, x in enumerate(arguments) if i not in asked and is_static(x)}
+    if not static:
+        closure, found = located(f, arguments, asked)
         return closure, arguments, asked, found
-    except NeedsValueError:
-        others = {i: x for i, x in enumerate(arguments) if i not in asked}
-        if not others:
-            raise
-        names = tuple(dict.fromkeys(asked))
+    others = tuple(i for i in range(len(arguments)) if i not in static)
 
-        def of_asked(*some: Any) -> Any:
-            whole = {**others, **dict(zip(names, some, strict=True))}
-            return f(*(whole[i] for i in range(len(whole))))
+    def of_others(*some: Any) -> Any:
+        whole = {**static, **dict(zip(others, some, strict=True))}
+        return f(*(whole[i] for i in range(len(whole))))
 
-        some = tuple(arguments[i] for i in names)
-        return closure_of(of_asked, some), some, tuple(map(names.index, asked)), None
+    some, places = tuple(arguments[i] for i in others), tuple(map(others.index, asked))
+    closure, found = located(of_others, some, places)
+    return closure, some, places, found

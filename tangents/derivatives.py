@@ -25,7 +25,7 @@ from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing import seal
-from tangents.asked import Located, asked_arguments, closed_over_known, dispatched, is_one, named
+from tangents.asked import Located, asked_arguments, closed_over_static, dispatched, is_one, named
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import alike, dense, filled, placed, structs
 from tangents.operators import differential
@@ -76,7 +76,7 @@ def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bo
 
     def on(g: Any, arguments: tuple[Any, ...]) -> Located:
         asked = asked_arguments(argnums, arguments, allow_int)
-        closure, arguments, asked, found = closed_over_known(g, arguments, asked)
+        closure, arguments, asked, found = closed_over_static(g, arguments, asked)
         spec = _Spec(len(arguments), asked, is_one(argnums), has_aux, functions, alone)
         return spec, closure, pack(arguments), found
 

@@ -23,7 +23,7 @@ from combinators.types import Tensor, is_discrete, pack, shape_struct, type_of
 from combinators.values import Closure
 from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
-from tangents.asked import Located, asked_arguments, closed_over_known, dispatched, is_one, named
+from tangents.asked import Located, asked_arguments, closed_over_static, dispatched, is_one, named
 from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
@@ -68,7 +68,7 @@ def hessian(f: Any, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
 def _derivative(f: Any, operation: Any, argnums: Any, mode: str | None = None) -> Callable[..., Any]:
     def on(g: Any, arguments: tuple[Any, ...]) -> Located:
         asked = asked_arguments(argnums, arguments)
-        closure, arguments, asked, found = closed_over_known(g, arguments, asked)
+        closure, arguments, asked, found = closed_over_static(g, arguments, asked)
         check_environments([arguments[i] for i in asked], ENVIRONMENT)
         spec = _Spec(len(arguments), asked, not is_one(argnums), mode)
         return spec, closure, pack(arguments), found

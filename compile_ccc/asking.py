@@ -1,0 +1,251 @@
+"""Values on demand: Python asks a traced value for a number, and is told what it is for the arguments of this call.
+
+`if x > 0`, `range(n)`, `float(h)`, `np.asarray(mask)`: what the value depends on is worked out then, operation by
+operation, and the trace goes on along the path that Python takes.  What Python was told is kept beside the trace: it
+is the same program for other arguments that give the same answers (`Answers`).
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.errors import DetachedWarning, user_line
+from combinators.identity import key_of
+from compile_ccc import jax_traces
+from compile_ccc.carriers import eval_p, is_carrier, lam_p
+
+
+class Unknown(Exception):
+    """A value depends on what is not known while the program is traced."""
+
+
+class Asking(jax_traces.Tracer):
+    """A tracer of a trace with known inputs: Python may ask it for its value."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self._told(bool, super().__bool__)
+
+    def __int__(self) -> int:
+        return self._told(int, super().__int__)
+
+    def __index__(self) -> int:
+        return self._told(operator.index, super().__index__)
+
+    def __float__(self) -> float:
+        return self._told(float, super().__float__)
+
+    def __complex__(self) -> complex:
+        return self._told(complex, super().__complex__)
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any:
+        whole = self._told(np.asarray, lambda: super(Asking, self).__array__(*arguments, **keywords))
+        return np.array(whole, *arguments, **keywords)
+
+    def __format__(self, spec: str) -> str:
+        return self._told(lambda value: format(value, spec), lambda: super(Asking, self).__format__(spec))
+
+    def tolist(self) -> Any:
+        return self._told(lambda value: np.asarray(value).tolist(), super().tolist)
+
+    def __hash__(self) -> int:
+        """Wants the inputs behind it as code: what is kept by its hash must not be a part of a trace."""
+        if (asked := _traces.get(jax_traces.trace_of(self))) is not None:
+            asked.want(self)
+        raise TypeError(f"unhashable type: {type(self).__name__!r}")
+
+    def to_concrete_value(self) -> Any:
+        return self._told(np.asarray, lambda: None) if jax_traces.needs_value(self) else None
+
+    def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
+        asked = _traces.get(jax_traces.trace_of(self))
+        try:
+            value = None if asked is None else asked.value(self)
+        except Unknown:
+            value = None
+        if asked is None or value is None:
+            return otherwise()
+        answer = how(value)
+        asked.tell(self, how, answer)
+        return answer
+
+
+class _Asked(jax_traces.Tracing):
+    """A trace whose values can be asked for."""
+
+    __slots__ = ()
+
+    def var_to_tracer(self, *arguments: Any, **keywords: Any) -> Any:
+        return _asking(super().var_to_tracer(*arguments, **keywords))
+
+    def new_const(self, c: Any, *arguments: Any, **keywords: Any) -> Any:
+        asked = _traces.get(self)
+        if asked is not None and asked.numbers and not keywords and _is_number(c):
+            with jax_traces.evaluating():
+                c = jnp.asarray(c)  # no literal: the next number is in the same program
+        return _asking(super().new_const(c, *arguments, **keywords))
+
+
+def _asking(tracer: Any) -> Any:
+    if type(tracer) is jax_traces.Tracer:
+        tracer.__class__ = Asking
+    return tracer
+
+
+def _is_number(c: Any) -> bool:
+    return isinstance(c, float | complex) or (not isinstance(c, jax.Array) and _is_inexact(c) and np.ndim(c) == 0)
+
+
+def _is_inexact(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, np.inexact)
+
+
+class Asked:
+    """What is known of a trace, and what Python was told.
+
+    The inputs are `values`, None where one is not known, of which `varied` are those that is differentiated by.
+    """
+
+    def __init__(self, values: Sequence[Any], varied: frozenset[int]):
+        self._values, self._varied = values, varied
+        self._trace: Any = None
+        self._known: dict[Any, Any] = {}  # by variables of the program
+        self._places: dict[Any, int] = {}
+        self.told: list[tuple[Any, Callable[[Any], Any], Any]] = []
+        self.wanted: set[int] = set()  # places of inputs that are to be code
+        self.numbers = False  # whether Python got a number that may be another one in the next call
+
+    def begin(self, tracers: Sequence[Any]) -> None:
+        """Makes the trace that is running, of which these are the inputs, one that can be asked."""
+        trace = jax_traces.trace_of(tracers[0]) if tracers else jax_traces.running_trace()
+        trace.__class__ = _Asked
+        self._trace = trace
+        _traces[trace] = self
+        for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
+            variable = _asking(tracer).val
+            self._places[variable] = place
+            if value is not None:
+                self._known[variable] = value
+
+    def end(self) -> None:
+        """Lets go of the trace."""
+        if self._trace is not None:
+            _traces.pop(self._trace, None)
+        self._known, self.told = {}, []
+
+    def value(self, tracer: Any) -> Any:
+        """The value of a tracer.  Raises `Unknown`."""
+        if tracer.val not in self._known:
+            equations, inputs = _behind([tracer], self._known)
+            if any(e.effects or e.primitive in (lam_p, eval_p) for e in equations):
+                raise Unknown
+            results = [v for e in equations for v in e.outvars]
+            values = [self._input(v, tracer) for v in inputs]
+            with jax_traces.evaluating():
+                found = jax.core.eval_jaxpr(jax_traces.program_of(inputs, results, equations), (), *values)
+            self._known.update(zip(results, found, strict=True))
+        return self._input(tracer.val, tracer)
+
+    def _input(self, variable: Any, tracer: Any) -> Any:
+        if isinstance(variable, jex.Literal):
+            return variable.val
+        value = self._known[variable] if variable in self._known else jax_traces.constant(tracer, variable)
+        if isinstance(value, Asking):  # of a program around this one
+            outer = _traces.get(jax_traces.trace_of(value))
+            if outer is None:
+                raise Unknown
+            whole = outer.value(value)
+            outer.tell(value, np.asarray, np.asarray(whole))
+            return whole
+        if value is None or isinstance(value, jax.core.Tracer) or is_carrier(jax.typeof(value)):
+            raise Unknown
+        return value
+
+    def tell(self, tracer: Any, how: Callable[[Any], Any], answer: Any) -> None:
+        """Notes what Python was told."""
+        self.told.append((tracer, how, answer))
+        if isinstance(answer, float | complex) or (isinstance(answer, np.ndarray) and _is_inexact(answer)):
+            self.numbers = True
+            if not self._varied.isdisjoint(self._inputs_of([tracer])):
+                warnings.warn(DetachedWarning(user_line()), stacklevel=4)
+
+    def want(self, tracer: Any) -> None:
+        """Notes that the inputs behind a tracer are to be code."""
+        self.wanted |= self._inputs_of([tracer])
+
+    def _inputs_of(self, tracers: Sequence[Any]) -> set[int]:
+        _, inputs = _behind(tracers, {})
+        return {self._places[v] for v in inputs if v in self._places}
+
+    def answers(self) -> Answers | None:
+        """What Python was told, by the inputs that it depends on; None if it was told nothing."""
+        if not self.told:
+            return None
+        tracers = [tracer for tracer, _, _ in self.told]
+        equations, variables = _behind(tracers, {})
+        program = jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations)
+        given: list[tuple[bool, Any]] = []
+        for v in variables:
+            if v in self._places:
+                given.append((True, self._places[v]))
+            else:
+                given.append((False, self._known[v] if v in self._known else jax_traces.constant(tracers[0], v)))
+        return Answers(program, given, [(how, key_of(answer)) for _, how, answer in self.told])
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Python was told, and how to find out what it would be told for other inputs: places, or constants."""
+
+    program: Any
+    given: list[tuple[bool, Any]]
+    told: list[tuple[Callable[[Any], Any], Hashable]]
+
+    def hold(self, inputs: Sequence[Any]) -> bool:
+        """Whether Python would be told the same."""
+        values = [inputs[value] if place else value for place, value in self.given]
+        if any(value is None or isinstance(value, jax.core.Tracer) for value in values):
+            return False
+        try:
+            with jax_traces.evaluating():
+                results = jax.core.eval_jaxpr(self.program, (), *values)
+            return all(key_of(how(value)) == answer for value, (how, answer) in zip(results, self.told, strict=True))
+        except Exception:  # of a path that Python would not have taken
+            return False
+
+
+def _behind(tracers: Sequence[Any], known: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known."""
+    equations: list[Any] = []
+    inputs: dict[Any, None] = {}
+    done: set[int] = set()
+    waiting = [(tracer, False) for tracer in reversed(tracers)]
+    while waiting:
+        tracer, ready = waiting.pop()
+        equation = tracer.parent
+        if isinstance(tracer.val, jex.Literal) or (equation is not None and id(equation) in done):
+            continue
+        if equation is None or tracer.val in known:
+            inputs[tracer.val] = None
+        elif ready:
+            done.add(id(equation))
+            equations.append(jax_traces.equation(equation))
+        else:
+            waiting.append((tracer, True))
+            waiting += [(t, False) for t in equation.in_tracers]
+    return equations, list(inputs)
+
+
+_traces: WeakKeyDictionary[Any, Asked] = WeakKeyDictionary()
