@@ -7,10 +7,12 @@ is the same program for other arguments that give the same answers (`Answers`).
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,6 +26,9 @@ from combinators.errors import DetachedWarning, user_line
 from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
+
+
+type Given = list[tuple[bool, Any]]  # of the inputs of a program: the place of an input of the trace, or a constant
 
 
 class Unknown(Exception):
@@ -62,7 +67,7 @@ class Asking(jax_traces.Tracer):
 
     def __hash__(self) -> int:
         """Wants the inputs behind it as code: what is kept by its hash must not be a part of a trace."""
-        if (asked := _traces.get(jax_traces.trace_of(self))) is not None:
+        if (asked := _asked_of(self)) is not None:
             asked.want(self)
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
@@ -70,7 +75,7 @@ class Asking(jax_traces.Tracer):
         return self._told(np.asarray, lambda: None) if jax_traces.needs_value(self) else None
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
-        asked = _traces.get(jax_traces.trace_of(self))
+        asked = _asked_of(self)
         try:
             value = None if asked is None else asked.value(self)
         except Unknown:
@@ -78,7 +83,7 @@ class Asking(jax_traces.Tracer):
         if asked is None or value is None:
             return otherwise()
         answer = how(value)
-        asked.tell(self, how, answer)
+        asked.tell([self], how, answer)
         return answer
 
 
@@ -96,6 +101,10 @@ class _Asked(jax_traces.Tracing):
             with jax_traces.evaluating():
                 c = jnp.asarray(c)  # no literal: the next number is in the same program
         return _asking(super().new_const(c, *arguments, **keywords))
+
+
+def _asked_of(tracer: Any) -> Asked | None:
+    return _traces.get(jax_traces.trace_of(tracer))
 
 
 def _asking(tracer: Any) -> Any:
@@ -123,7 +132,7 @@ class Asked:
         self._trace: Any = None
         self._known: dict[Any, Any] = {}  # by variables of the program
         self._places: dict[Any, int] = {}
-        self.told: list[tuple[Any, Callable[[Any], Any], Any]] = []
+        self.told: list[tuple[Sequence[Any], Callable[..., Any], Any]] = []
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.numbers = False  # whether Python got a number that may be another one in the next call
 
@@ -163,23 +172,35 @@ class Asked:
             return variable.val
         value = self._known[variable] if variable in self._known else jax_traces.constant(tracer, variable)
         if isinstance(value, Asking):  # of a program around this one
-            outer = _traces.get(jax_traces.trace_of(value))
+            outer = _asked_of(value)
             if outer is None:
                 raise Unknown
-            whole = outer.value(value)
-            outer.tell(value, np.asarray, np.asarray(whole))
-            return whole
+            return outer.value(value)
         if value is None or isinstance(value, jax.core.Tracer) or is_carrier(jax.typeof(value)):
             raise Unknown
         return value
 
-    def tell(self, tracer: Any, how: Callable[[Any], Any], answer: Any) -> None:
-        """Notes what Python was told."""
-        self.told.append((tracer, how, answer))
+    def tell(self, tracers: Sequence[Any], how: Callable[..., Any], answer: Any, warned: bool = False) -> None:
+        """Notes what Python was told of tracers: how(their values), which was this answer."""
         if isinstance(answer, float | complex) or (isinstance(answer, np.ndarray) and _is_inexact(answer)):
             self.numbers = True
-            if not self._varied.isdisjoint(self._inputs_of([tracer])):
-                warnings.warn(DetachedWarning(user_line()), stacklevel=4)
+            if not warned and not self._varied.isdisjoint(self._inputs_of(tracers)):
+                warned = True
+                warnings.warn(DetachedWarning(user_line()), stacklevel=5)
+        program, given = self._program(tracers)
+        of_others = [value for place, value in given if not place and isinstance(value, Asking)]
+        of_others += [self._values[i] for place, i in given if place and isinstance(self._values[i], Asking)]
+        self.told.append((tracers, how, answer))
+        for outer in {id(t): t for t in map(_asked_of, of_others)}.values():
+            theirs = [v for v in of_others if _asked_of(v) is outer]
+            if outer is not None:
+                outer.tell(theirs, functools.partial(self._told_through, program, given, theirs, how), answer, warned)
+
+    def _told_through(self, program: Any, given: Given, outer: list[Any], how: Callable[..., Any], *values: Any) -> Any:
+        """What Python would be told if tracers of a program around this one had these values."""
+        new = {id(tracer): value for tracer, value in zip(outer, values, strict=True)}
+        plain = [self._values[v] if place else v for place, v in given]
+        return how(*jax.core.eval_jaxpr(program, (), *[new.get(id(v), v) for v in plain]))
 
     def want(self, tracer: Any) -> None:
         """Notes that the inputs behind a tracer are to be code."""
@@ -193,25 +214,26 @@ class Asked:
         """What Python was told, by the inputs that it depends on; None if it was told nothing."""
         if not self.told:
             return None
-        tracers = [tracer for tracer, _, _ in self.told]
+        program, given = self._program([tracer for tracers, _, _ in self.told for tracer in tracers])
+        return Answers(program, given, [(len(tracers), how, key_of(answer)) for tracers, how, answer in self.told])
+
+    def _program(self, tracers: Sequence[Any]) -> tuple[Any, Given]:
+        """The program that gives these tracers, and what its inputs are."""
         equations, variables = _behind(tracers, {})
-        program = jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations)
-        given: list[tuple[bool, Any]] = []
+        given: Given = []
         for v in variables:
-            if v in self._places:
-                given.append((True, self._places[v]))
-            else:
-                given.append((False, self._known[v] if v in self._known else jax_traces.constant(tracers[0], v)))
-        return Answers(program, given, [(how, key_of(answer)) for _, how, answer in self.told])
+            known = v in self._places
+            given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
+        return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What Python was told, and how to find out what it would be told for other inputs: places, or constants."""
+    """What Python was told, and how to find out what it would be told for other inputs."""
 
     program: Any
-    given: list[tuple[bool, Any]]
-    told: list[tuple[Callable[[Any], Any], Hashable]]
+    given: Given
+    told: list[tuple[int, Callable[..., Any], Hashable]]  # of so many results of the program each
 
     def hold(self, inputs: Sequence[Any]) -> bool:
         """Whether Python would be told the same."""
@@ -220,8 +242,8 @@ class Answers:
             return False
         try:
             with jax_traces.evaluating():
-                results = jax.core.eval_jaxpr(self.program, (), *values)
-            return all(key_of(how(value)) == answer for value, (how, answer) in zip(results, self.told, strict=True))
+                results = iter(jax.core.eval_jaxpr(self.program, (), *values))
+                return all(key_of(how(*islice(results, n))) == answer for n, how, answer in self.told)
         except Exception:  # of a path that Python would not have taken
             return False
 
