@@ -9,9 +9,9 @@ from itertools import accumulate
 from typing import Any
 
 from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
-from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, file_of, is_odd
+from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, attribute, file_of, is_odd
 from compile_ccc.ran import is_own
-from compile_ccc.standard import Answers
+from compile_ccc.standard import Answers, cached
 from compile_ccc.watch import Watch
 
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
@@ -96,3 +96,13 @@ class Places:
             self.watch.whole(values)
         self.push(keys, held)
         self.push(values, held)
+
+    def cached(self, f: Any, held: bool) -> None:
+        """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
+        code = attribute(attribute(f, "__wrapped__"), "__code__")
+        if isinstance(code, types.CodeType) and is_own(code.co_filename):
+            remembered = cached(f)
+            if remembered is None:
+                raise Unwatched("what a function with a cache remembers")
+            self.watch.container(remembered[0])
+            self.push(remembered[1], held=True)

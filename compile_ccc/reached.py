@@ -47,7 +47,6 @@ from compile_ccc.foreign import (
 from compile_ccc.places import Places, Unwatched
 from compile_ccc.ran import Ran, is_own, is_reported
 from compile_ccc.standard import (
-    cached,
     is_state,
     methods_of_state,
     of_abstract_classes,
@@ -196,7 +195,9 @@ class _Walk(Places):
         if own_name == "decimal":
             self.ask("decimal", of_decimals())
         if is_own(own_file(module) or file_of(str(own_name))):
-            self.missing(variables, self.names - variables.keys())
+            self.missing(variables, (self.names | {"__getattr__"}) - variables.keys())
+            if "__getattr__" in variables:
+                self.variable(variables, "__getattr__")
             if self.by_name and (id(variables), "") not in self.named:
                 self.named.add((id(variables), ""))
                 self.entries(variables, held=False)
@@ -256,17 +257,6 @@ class _Walk(Places):
         self.bytes += array.nbytes
         if self.bytes <= BYTES:
             self.watch.array(array)
-
-    def cached(self, f: Any, held: bool) -> None:
-        """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
-        code = attribute(attribute(f, "__wrapped__"), "__code__")
-        if isinstance(code, types.CodeType) and is_own(code.co_filename):
-            remembered = cached(f)
-            if remembered is None:
-                raise Unwatched("what a function with a cache remembers")
-            self.watch.container(remembered[0])
-            self.push(remembered[0].values(), held)
-            self.push(remembered[1], held=True)
 
     def object(self, value: Any, held: bool) -> None:
         """The attributes of an object, and its class."""

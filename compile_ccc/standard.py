@@ -93,8 +93,11 @@ def of_logger(logger: logging.Logger) -> Answers:
 def of_settings(names: Collection[str] | None) -> Answers:
     """The settings of JAX of these names, or all."""
     known = jax.config.values
-    chosen = [name for name in sorted(known if names is None else names) if hasattr(type(jax.config), name)]
-    return [_same(lambda: [getattr(jax.config, name) for name in chosen])] if chosen else []
+    chosen = sorted(known if names is None else names)
+    attributes = [name for name in chosen if hasattr(type(jax.config), name)]
+    others = [name for name in chosen if name in known and name not in attributes]
+    now = lambda: ([getattr(jax.config, n) for n in attributes], others and jax.config.values)
+    return [_same(now)] if attributes or others else []
 
 
 def cached(f: Any) -> tuple[dict[Any, Any], list[Any]] | None:
@@ -103,7 +106,9 @@ def cached(f: Any) -> tuple[dict[Any, Any], list[Any]] | None:
     tables = [part for part in parts if type(part) is dict]  # results may be dictionaries too: these come before
     if not tables or len(tables[-1]) != f.cache_info().currsize:
         return None
-    return tables[-1], parts
+    bounded = f.cache_parameters()["maxsize"] is not None  # then the table holds links, and its results are parts
+    held = [part for part in parts if part is not tables[-1]]
+    return tables[-1], held if bounded else [*held, *tables[-1].values()]
 
 
 def _same(read: Callable[[], Any]) -> tuple[Callable[[], Any], Any]:
