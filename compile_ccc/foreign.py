@@ -90,14 +90,6 @@ def own_file(module: Any) -> str:
     return str(vars(module).get("__file__") or "") if isinstance(module, types.ModuleType) else ""
 
 
-def is_odd(kind: type) -> bool:
-    """Whether objects of a class say themselves what their attributes and their class are."""
-    return any(
-        isinstance(vars(base).get("__getattribute__"), types.FunctionType) or "__class__" in vars(base)
-        for base in kind.__mro__[:-1]
-    )
-
-
 def attribute(value: Any, name: str) -> Any:
     """An attribute of an object as Python keeps it, or `MISSING`; nothing of the user's runs."""
     try:

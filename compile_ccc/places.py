@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Any
 
 from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
-from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, attribute, file_of, is_odd
-from compile_ccc.ran import is_own
+from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, attribute
+from compile_ccc.ran import is_odd, is_own
 from compile_ccc.standard import Answers, cached
 from compile_ccc.watch import Watch
 
@@ -43,7 +43,7 @@ class Places:
 
     def is_odd(self, kind: type) -> bool:
         if kind not in self.odd:
-            self.odd[kind] = is_odd(kind) and is_own(file_of(kind.__module__))
+            self.odd[kind] = is_odd(kind)
         return self.odd[kind]
 
     def ask(self, name: str, answers: Answers) -> None:

@@ -29,8 +29,8 @@ from combinators.rules import (
 )
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.foreign import is_odd, own_file
-from compile_ccc.ran import is_own
+from compile_ccc.foreign import own_file
+from compile_ccc.ran import is_odd, is_own
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
 

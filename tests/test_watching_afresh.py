@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tangents as T
@@ -140,6 +140,7 @@ def slope_in_a_fresh_process(texts):
     return float(child.stdout.readline())
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(programs())
 def test_a_changed_program_gives_what_a_fresh_process_gives(program):
     text, changes = program

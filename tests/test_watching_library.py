@@ -19,6 +19,7 @@ import threading
 import types
 import warnings
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -289,7 +290,21 @@ def with_a_path(x):
 FOLDER = pathlib.Path("data")
 
 
-@pytest.mark.parametrize("f", [pure_functions, with_a_cache, with_a_path])
+class Scale(eqx.Module):
+    by: float
+
+    def __call__(self, x):
+        return self.by * x * x
+
+
+def with_a_module_of_equinox(x):
+    return SCALES[0](x)
+
+
+SCALES = [Scale(2.0)]
+
+
+@pytest.mark.parametrize("f", [pure_functions, with_a_cache, with_a_path, with_a_module_of_equinox])
 def test_what_is_not_state_is_not_traced_anew(f):
     table(2)
     with running() as ran:
