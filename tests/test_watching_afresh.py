@@ -100,13 +100,14 @@ def programs(draw):
     kinds = draw(st.lists(st.sampled_from(sorted(PLACES)), min_size=2, max_size=4))
     held = [draw(st.sampled_from([constant(), *(f"r{k}" for k in range(i))])) for i in range(len(kinds))]
     texts = [written(PLACES[kind][0], i, held[i]) for i, kind in enumerate(kinds)]
-    shape = SHAPES[draw(st.sampled_from(sorted(SHAPES)))].replace("rA", "r0").replace("rB", f"r{len(kinds) - 1}")
+    every = "def every(): return " + " + ".join(f"r{i}()" for i in range(len(kinds)))
+    shape = SHAPES[draw(st.sampled_from(sorted(SHAPES)))].replace("rA", "every").replace("rB", f"r{len(kinds) - 1}")
     changes = []
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(2, 6))):
         i = draw(st.integers(0, len(kinds) - 1))
         new = draw(st.sampled_from([constant(), *(f"r{k}" for k in range(i))]))
         changes.append(written(draw(st.sampled_from(PLACES[kinds[i]][1:])), i, new))
-    return "\n".join(["import functools", *texts, shape]), changes
+    return "\n".join(["import functools", *texts, every, shape]), changes
 
 
 FRESH = """
@@ -140,7 +141,7 @@ def slope_in_a_fresh_process(texts):
     return float(child.stdout.readline())
 
 
-@settings(max_examples=4 * settings().max_examples)
+@settings(max_examples=3 * settings().max_examples)
 @given(programs())
 def test_a_changed_program_gives_what_a_fresh_process_gives(program):
     text, changes = program
