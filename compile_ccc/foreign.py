@@ -33,6 +33,7 @@ DESCRIPTORS = (
     types.MemberDescriptorType,
 )
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, *DESCRIPTORS)
+CACHED = type(functools.lru_cache(lambda: None))
 CONTAINERS = (dict, list, set, tuple, frozenset, deque, functools.partial, BaseException)
 
 JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
@@ -40,10 +41,6 @@ QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}
 _SOME = {"builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing"}
 _MORE = {"logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"}
 STEADY = QUIET | _SOME | _MORE
-CHANGING = frozenset(
-    {"time", "random", "_random", "secrets", "uuid", "posix", "nt"}
-)  # what these give, nobody can know
-NOW = frozenset({"now", "today", "utcnow"})  # of dates
 
 
 class _Pair(NamedTuple):
@@ -56,7 +53,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     types.EllipsisType,
     types.GenericAlias,
     types.UnionType,
-    type(functools.lru_cache(lambda: None)),
+    CACHED,
     type(vars(_Pair)["first"]),
     type(threading.Lock()),
     type(threading.RLock()),
@@ -73,6 +70,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     decimal.Decimal,
     object,
 )
+MISSING = object()
 _FROZEN = frozenset(sys.builtin_module_names) | frozenset(sys.stdlib_module_names)
 
 
@@ -84,7 +82,20 @@ def package(module: Any) -> str:
 @remembered(entries=4096)
 def file_of(module: str) -> str:
     """The source file of a module; that of a user, if it has none."""
-    return getattr(sys.modules.get(module), "__file__", None) or ("<frozen" if module in _FROZEN else "<string>")
+    return own_file(sys.modules.get(module)) or ("<frozen" if module in _FROZEN else "<string>")
+
+
+def own_file(module: Any) -> str:
+    """The source file of a module, which is not asked for what it does not have."""
+    return str(vars(module).get("__file__") or "") if isinstance(module, types.ModuleType) else ""
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute of an object as Python keeps it, or `MISSING`; nothing of the user's runs."""
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return MISSING
 
 
 def slots_of(kind: type) -> list[str]:

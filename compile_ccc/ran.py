@@ -15,7 +15,7 @@ from typing import Any
 
 from combinators.errors import INSTALLED, is_users
 from combinators.memo import remembered
-from compile_ccc.foreign import QUIET, package
+from compile_ccc.foreign import QUIET, file_of, package
 
 type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
 type Ran = dict[Key, dict[str, Any]]  # functions that ran, with the variables of their modules
@@ -79,6 +79,17 @@ def ran_before(ran: Ran) -> None:
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""
     return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
+
+
+def is_odd(kind: type) -> bool:
+    """Whether a class of the user's has its objects say themselves what their attributes and their class are."""
+    for base in kind.__mro__[:-1]:
+        asked = vars(base).get("__getattribute__")
+        if isinstance(asked, types.FunctionType) and is_own(asked.__code__.co_filename):
+            return True
+        if "__class__" in vars(base) and is_own(file_of(base.__module__)):
+            return True
+    return False
 
 
 def _tool() -> int | None:

@@ -9,45 +9,54 @@ are JAX, NumPy and ourselves.
 from __future__ import annotations
 
 import functools
-import sys
+import logging
+import os
 import types
 import weakref
+from abc import ABCMeta
 from collections import deque
 from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
+import jax
 import numpy as np
 
-from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
+from combinators.bytecode import is_note, noted
 from combinators.identity import Interned
 from combinators.memo import Remembered
 from combinators.rules import is_empty
 from combinators.values import Closure
 from compile_ccc.foreign import (
-    CHANGING,
-    CONSTANT,
+    CACHED,
     CONTAINERS,
     DESCRIPTORS,
     JAX,
     METHODS,
-    NOW,
-    PARTS,
-    PLAINEST,
+    MISSING,
     QUIET,
     STATELESS,
     STEADY,
+    attribute,
     file_of,
     is_of_python,
+    own_file,
     package,
     slots_of,
 )
+from compile_ccc.places import Places, Unwatched
 from compile_ccc.ran import Ran, is_own, is_reported
+from compile_ccc.standard import (
+    is_state,
+    methods_of_state,
+    of_abstract_classes,
+    of_decimals,
+    of_logger,
+    of_settings,
+)
 from compile_ccc.watch import BYTES, LIMIT, Watch
 
-_UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
-_BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
-_OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})
+_Settings: Any = type(jax.config)
 
 
 def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
@@ -58,24 +67,19 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
         return _Walk(ran, roots).watch
     except Unwatched as unwatched:
         return Watch(reason=str(unwatched))
+    except Exception as error:  # of a user's class, which Python asks what its objects are
+        return Watch(reason=f"an object that cannot be looked into ({type(error).__name__})")
 
 
-class Unwatched(Exception):
-    """A program read what cannot be watched."""
-
-
-class _Walk:
+class _Walk(Places):
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
-        self.watch = Watch()
-        self.ran, self.names = ran, set[str]()
+        super().__init__()
+        self.ran = ran
         self.bytes = 0
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
         self.scopes: dict[int, Any] = {}  # modules and classes
         self.codes = {(code, module) for code, module, _ in ran or ()}
-        self.by_name = False  # whether functions make up the names of what they read of modules
-        self.absent: dict[int, tuple[dict[str, Any], set[str]]] = {}  # of modules: names that are not there
-        self.named: set[tuple[int, str]] = set()  # variables that are watched
-        self.waiting: list[tuple[Any, bool]] = [(root, False) for root in roots]
+        self.waiting += ((root, False) for root in roots)
         self.roots = {id(root) for root, _ in self.waiting}
         for (code, _, without), variables in (ran or {}).items():
             self.code(code, variables, without)
@@ -91,55 +95,13 @@ class _Walk:
         for variables, names in self.absent.values():
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
-    def push(self, values: Iterable[Any], held: bool = False) -> None:
-        for value in values:
-            kind = type(value)
-            if kind not in PLAINEST and (kind in PARTS or not isinstance(value, CONSTANT)):
-                self.waiting.append((value, held))
-
-    def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
-        """The variables of its module that a function reads, itself or in functions inside it."""
-        names, own = set(attribute_names(code)), noted(code)
-        builtins = set(loaded(code)) - variables.keys() - without
-        self.names |= names
-        if not builtins.isdisjoint(_UNKNOWN) or "import_module" in names:
-            raise Unwatched(f"the result of {min(builtins & _UNKNOWN, default='import_module')}")
-        self.by_name |= not builtins.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
-        if not builtins.isdisjoint(_OF_ITS_MODULE):
-            self.entries(variables, held=False)
-        if builtins:
-            self.missing(variables, builtins)
-        self.push(sys.modules.get(name) for name in imported(code, variables.get("__package__")))
-        for name in loaded(code):
-            if name in variables and name not in without and not (name in own and is_note(variables[name])):
-                self.variable(variables, name)
-
-    def missing(self, variables: dict[str, Any], names: set[str]) -> None:
-        """Names that a module does not have, and may get: such as those of builtins."""
-        self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
-
-    def variable(self, variables: dict[str, Any], name: str) -> None:
-        if (id(variables), name) not in self.named:
-            self.named.add((id(variables), name))
-            self.watch.variables.append((variables, name, variables[name]))
-            self.push([variables[name]])
-
-    def entries(self, d: Any, held: bool) -> None:
-        """All of a dictionary, or of the attributes of an object or class."""
-        keys, values = (dict.keys(d), dict.values(d)) if isinstance(d, dict) else (d.keys(), d.values())
-        if isinstance(d, dict):
-            self.watch.container(d)
-        else:
-            self.watch.whole(keys)
-            self.watch.whole(values)
-        self.push(keys, held)
-        self.push(values, held)
-
     def value(self, value: Any, held: bool) -> None:
         """Watches a value; if it is `held` by functions of others, what it can call may have run."""
         if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
+        if self.is_odd(type(value)):
+            raise Unwatched(f"a {type(value).__name__}, which says itself what it is")
         match value:
             case types.FunctionType():
                 self.function(value, held)
@@ -152,8 +114,9 @@ class _Walk:
             case functools.cached_property():
                 self.push((value.func,), held)
             case functools.partial():
+                self.watch.partial(value)
                 self.push((value.func, *value.args, value.keywords), held)
-            case types.ModuleType() | type():
+            case types.ModuleType() | type() | _Settings():
                 self.scopes[id(value)] = value
                 self.scope(value)
             case types.BuiltinFunctionType():
@@ -192,6 +155,8 @@ class _Walk:
             self.entries(f.__dict__, held)
         if own and not runs and (f.__code__, id(f.__globals__)) not in self.codes:
             return
+        if not own and is_state(f.__module__, f.__name__):
+            self.state(f.__module__, f.__name__)
         if not own and package(f.__module__) in QUIET and f.__closure__ is None:
             return
         if own and runs:
@@ -215,34 +180,52 @@ class _Walk:
         """A module or class, of which functions read what they name."""
         if isinstance(scope, types.ModuleType):
             self.module(scope)
+        elif isinstance(scope, _Settings):
+            every = self.by_name or not self.names.isdisjoint(("read", "values"))
+            for name in (None,) if every else self.names:
+                self.ask(f"setting {name}", of_settings(name if name is None else (name,)))
         else:
             self.kind(scope)
 
     def module(self, module: types.ModuleType) -> None:
         """What the functions name of a module."""
         variables = vars(module)
-        steady = package(module.__name__) in QUIET
-        if is_own(getattr(module, "__file__", None) or file_of(module.__name__)):
-            self.missing(variables, self.names - variables.keys())
+        own_name = variables.get("__name__")
+        steady = package(own_name) in QUIET
+        if own_name == "decimal":
+            self.ask("decimal", of_decimals())
+        if is_own(own_file(module) or file_of(str(own_name))):
+            self.missing(variables, (self.names | {"__getattr__"}) - variables.keys())
+            if "__getattr__" in variables:
+                self.variable(variables, "__getattr__")
             if self.by_name and (id(variables), "") not in self.named:
                 self.named.add((id(variables), ""))
                 self.entries(variables, held=False)
         for name in sorted(self.names & variables.keys()):
             value = variables[name]
-            if module.__name__ == "numpy.random" and callable(value):
-                raise Unwatched(f"the result of {module.__name__}.{name}")
-            if not steady:
+            if callable(value) and (own_name == "numpy.random" or is_state(own_name, name)):
+                self.state(own_name, name)
+            elif not steady:
                 self.variable(variables, name)
-            elif (
-                isinstance(value, types.ModuleType | types.BuiltinFunctionType) and (id(value), False) not in self.seen
-            ):
-                self.push((value,))
+            elif isinstance(value, types.ModuleType | types.BuiltinFunctionType | _Settings):
+                self.push(() if (id(value), False) in self.seen else (value,))
+
+    def state(self, module: Any, name: str) -> None:
+        """A function that tells of more than its arguments; of those, only one can be watched."""
+        if (module, name) != ("os", "getenv"):
+            raise Unwatched(f"the result of {module}.{name}")
+        self.push((os.environ,))
 
     def kind(self, kind: type) -> None:
-        """A class of the user's, with its bases and its own class; of dates, those are refused that mean now."""
-        if kind.__module__ == "datetime" and not self.names.isdisjoint(NOW):
-            raise Unwatched(f"the result of {kind.__name__}")
+        """A class of the user's, with its bases and its own class; of Python's, what tells of more than its objects."""
+        if isinstance(kind, ABCMeta):
+            self.ask("abstract classes", of_abstract_classes())
+        if kind.__module__ in ("decimal", "_decimal"):
+            self.ask("decimal", of_decimals())
         for base in kind.__mro__:
+            found = is_state(base.__module__, base.__name__) or methods_of_state(base) & self.names
+            if found:
+                raise Unwatched(f"the result of {base.__module__}.{base.__name__}")
             if (
                 (id(base), "") in self.named
                 or package(base.__module__) in STEADY
@@ -260,8 +243,11 @@ class _Walk:
         """A function of C: what its module may change is not watched; of a method, its object is."""
         owner = f.__self__
         if owner is None or isinstance(owner, types.ModuleType):
-            if package(getattr(owner, "__name__", f.__module__) or "") in CHANGING:
-                raise Unwatched(f"the result of {f.__name__}")
+            module = f.__module__ if owner is None else vars(owner).get("__name__")
+            if is_state(module, f.__name__):
+                self.state(module, f.__name__)
+        elif isinstance(owner, type) and is_state(owner.__module__, f.__name__):
+            self.state(owner.__module__, f.__name__)
         else:
             self.push((owner,))
 
@@ -276,24 +262,33 @@ class _Walk:
         """The attributes of an object, and its class."""
         kind: Any = type(value)
         whose = package(kind.__module__)
-        if whose in CHANGING or kind.__module__.startswith("numpy.random"):
+        if is_state(kind.__module__, kind.__name__) or kind.__module__.startswith("numpy.random"):
             raise Unwatched(f"the state of a {kind.__name__}")
+        if kind is CACHED:
+            self.cached(value, held)
+        if isinstance(value, logging.Logger):
+            self.watch.answers += of_logger(value)
         slots = slots_of(kind)
         if not is_of_python(kind, len(slots)):
             if kind not in STATELESS and whose not in QUIET:
                 raise Unwatched(f"a {kind.__name__}")
-            self.push((getattr(value, "__wrapped__", None),), held=True)  # such as what `jax.jit` gives
+            if whose in ("decimal", "_decimal"):
+                self.ask("decimal", of_decimals())
+            wrapped = attribute(value, "__wrapped__")
+            self.push(() if wrapped is MISSING else (wrapped,), held=True)  # such as what `jax.jit` gives
             return
         if (whose in JAX and not callable(value)) or whose == "logging":
             return
         if id(value) not in self.roots:  # whose classes are in the key
-            self.watch.attributes.append((value, "__class__", value.__class__))
+            self.watch.attributes.append((value, "__class__", kind))
         for name in slots:
-            if hasattr(value, name):
-                self.watch.attributes.append((value, name, getattr(value, name)))
-                self.push((getattr(value, name),), held or whose in QUIET)
+            part = attribute(value, name)
+            if part is MISSING:
+                self.watch.answers.append((functools.partial(attribute, value, name), MISSING))
             else:
-                self.watch.answers.append((functools.partial(hasattr, value, name), False))
-        if hasattr(value, "__dict__"):
-            self.entries(vars(value), held or whose in QUIET)
+                self.watch.attributes.append((value, name, part))
+                self.push((part,), held or whose in QUIET)
+        attributes = attribute(value, "__dict__")
+        if attributes is not MISSING:
+            self.entries(attributes, held or whose in QUIET)
         self.push((kind,), held)

@@ -29,7 +29,8 @@ from combinators.rules import (
 )
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.ran import is_own
+from compile_ccc.foreign import own_file
+from compile_ccc.ran import is_odd, is_own
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
 
@@ -63,7 +64,9 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)) or id(value) in seen:
+        if is_odd(kind) or (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)):
+            continue
+        if id(value) in seen:
             continue
         seen[id(value)] = value
         if has_rule(value):
@@ -97,7 +100,7 @@ def _parts(value: Any) -> Iterator[Any]:
         case Sequence() | Set():
             yield from value
         case type():
-            if is_own(getattr(sys.modules.get(value.__module__), "__file__", None) or ""):
+            if is_own(own_file(sys.modules.get(value.__module__))):
                 yield from (part for kind in value.__mro__ for part in vars(kind).values())
         case types.ModuleType():
             return
@@ -111,5 +114,5 @@ def _read(f: types.FunctionType) -> Iterator[Any]:
     for name in global_names(f):
         value = f.__globals__[name]
         yield value
-        if isinstance(value, types.ModuleType) and is_own(getattr(value, "__file__", None) or ""):
+        if isinstance(value, types.ModuleType) and is_own(own_file(value)):
             yield from (vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value))

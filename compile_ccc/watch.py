@@ -22,6 +22,7 @@ import numpy as np
 from combinators.values import Closure
 
 LIMIT = 600  # entries at most: some 20 microseconds
+_ARRAYS = frozenset({np.ndarray, np.recarray, np.matrix})  # which hold nothing but numbers
 BYTES = 2**17  # of arrays at most, for the same reason
 
 
@@ -94,7 +95,7 @@ class Watch:
             for array, held in self.arrays:
                 if bytes_of(array) != held:
                     return False
-        except (LookupError, AttributeError, ValueError, RuntimeError):  # deleted, emptied, changed by another thread
+        except Exception:  # deleted, emptied, changed by another thread, or a user's `__getattr__`
             return False
         return True
 
@@ -127,7 +128,7 @@ class Watch:
                     self.attributes.append((value, "__kwdefaults__", value.__kwdefaults__))
                     self.container(value.__kwdefaults__)
             case functools.partial():
-                self.container(value.keywords)
+                self.partial(value)
             case tuple() | types.MethodType():
                 pass
             case _ if hasattr(value, "__dict__"):
@@ -135,13 +136,21 @@ class Watch:
             case _:
                 self.reason = f"a {type(value).__name__}"
 
+    def partial(self, value: functools.partial[Any]) -> None:
+        """Watches what a partial application is of."""
+        self.attributes += ((value, name, getattr(value, name)) for name in ("func", "args", "keywords"))
+        self.container(value.keywords)
+
     def whole(self, container: Any) -> None:
         """Watches all that a container holds."""
         self.wholes.append((container, tuple(container)))
 
     def array(self, array: np.ndarray) -> None:
         """Watches what an array of NumPy holds."""
-        self.arrays.append((array, bytes_of(array)))
+        if type(array) not in _ARRAYS:
+            self.reason = f"a {type(array).__name__}"
+        else:
+            self.arrays.append((array, bytes_of(array)))
 
     def _transposed(self) -> tuple[Any, Any, Any]:
         """For loops in C: how to read each single place, of what, by what name, what was there; likewise the rest."""
@@ -173,7 +182,7 @@ class Watch:
 
 def bytes_of(array: Any) -> tuple[Any, ...]:
     """What an array of NumPy is and holds now."""
-    return array.shape, array.dtype, array.tobytes()
+    return array.shape, array.strides, array.dtype, array.flags.num, array.tobytes()
 
 
 NOTHING = Watch()

@@ -1,0 +1,108 @@
+"""Where functions can have read: the places that one walk has noted, and the values that it has still to look into."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Any
+
+from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
+from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, attribute
+from compile_ccc.ran import is_odd, is_own
+from compile_ccc.standard import Answers, cached
+from compile_ccc.watch import Watch
+
+_UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
+_BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
+_OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})
+
+
+class Unwatched(Exception):
+    """A program read what cannot be watched."""
+
+
+class Places:
+    """The places that were read, and the names of all attributes that the functions use."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.names = set[str]()
+        self.by_name = False  # whether functions make up the names of what they read of modules
+        self.absent: dict[int, tuple[dict[str, Any], set[str]]] = {}  # of modules: names that are not there
+        self.named: set[tuple[int, str]] = set()  # variables that are watched
+        self.odd: dict[type, bool] = {}  # classes, and whether their objects say themselves what they are
+        self.waiting: list[tuple[Any, bool]] = []
+
+    def push(self, values: Iterable[Any], held: bool = False) -> None:
+        for value in values:
+            kind = type(value)
+            if kind not in PLAINEST and (kind in PARTS or self.is_odd(kind) or not isinstance(value, CONSTANT)):
+                self.waiting.append((value, held))
+
+    def is_odd(self, kind: type) -> bool:
+        if kind not in self.odd:
+            self.odd[kind] = is_odd(kind)
+        return self.odd[kind]
+
+    def ask(self, name: str, answers: Answers) -> None:
+        """Watches what is answered, once for each name."""
+        if (0, name) not in self.named:
+            self.named.add((0, name))
+            self.watch.answers += answers
+
+    def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
+        """The variables of its module that a function reads, itself or in functions inside it."""
+        names, own = set(attribute_names(code)), noted(code)
+        builtins = set(loaded(code)) - variables.keys() - without
+        self.names |= names
+        if not builtins.isdisjoint(_UNKNOWN) or "import_module" in names:
+            raise Unwatched(f"the result of {min(builtins & _UNKNOWN, default='import_module')}")
+        self.by_name |= not builtins.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
+        if not builtins.isdisjoint(_OF_ITS_MODULE):
+            self.entries(variables, held=False)
+        if "__subclasses__" in names:
+            raise Unwatched("the subclasses of a class")
+        if builtins:
+            self.missing(variables, builtins)
+        for name in imported(code, variables.get("__package__")):
+            for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
+                if whole in sys.modules:
+                    self.variable(sys.modules, whole)
+                else:
+                    self.missing(sys.modules, {whole})
+        for name in loaded(code):
+            if name in variables and name not in without and not (name in own and is_note(variables[name])):
+                self.variable(variables, name)
+
+    def missing(self, variables: dict[str, Any], names: set[str]) -> None:
+        """Names that a module does not have, and may get: such as those of builtins."""
+        self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
+
+    def variable(self, variables: dict[str, Any], name: str) -> None:
+        if (id(variables), name) not in self.named:
+            self.named.add((id(variables), name))
+            self.watch.variables.append((variables, name, variables[name]))
+            self.push([variables[name]])
+
+    def entries(self, d: Any, held: bool) -> None:
+        """All of a dictionary, or of the attributes of an object or class."""
+        keys, values = (dict.keys(d), dict.values(d)) if isinstance(d, dict) else (d.keys(), d.values())
+        if isinstance(d, dict):
+            self.watch.container(d)
+        else:
+            self.watch.whole(keys)
+            self.watch.whole(values)
+        self.push(keys, held)
+        self.push(values, held)
+
+    def cached(self, f: Any, held: bool) -> None:
+        """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
+        code = attribute(attribute(f, "__wrapped__"), "__code__")
+        if isinstance(code, types.CodeType) and is_own(code.co_filename):
+            remembered = cached(f)
+            if remembered is None:
+                raise Unwatched("what a function with a cache remembers")
+            self.watch.container(remembered[0])
+            self.push(remembered[1], held=True)
