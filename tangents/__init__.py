@@ -13,8 +13,8 @@ from tangents.custom import custom
 from tangents.define import define
 from tangents.derivatives import grad, value_and_grad, vjp
 from tangents.differences import difference
-from tangents.directional import hvp, jvp
-from tangents.jacobians import hessian, jacobian
+from tangents.directional import grad_and_hvp, hvp, jvp
+from tangents.jacobians import hessian, jacfwd, jacobian, jacrev, value_and_jacobian
 from tangents.odes import odeint
 from tangents.public import add, inner, zero
 from tangents.pullbacks import Pullback
@@ -53,16 +53,20 @@ __all__ = [
     "difference",
     "fixed_point",
     "grad",
+    "grad_and_hvp",
     "hessian",
     "hvp",
     "inner",
+    "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
     "odeint",
     "represent",
     "representation",
     "root",
     "value_and_grad",
+    "value_and_jacobian",
     "vjp",
     "zero",
 ]
