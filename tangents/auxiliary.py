@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
 
@@ -27,6 +25,7 @@ from combinators.types import FunctionLike, type_of
 from compile_ccc.arrow import Arrow, positional, spread
 from compile_ccc.captures import captures
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _CONSTANTS = (bool, int, float, complex, str, bytes, np.generic, np.ndarray, np.dtype, jax.ShapeDtypeStruct)
 _LASTING = (enum.Enum, type, types.ModuleType, Term, *_FUNCTIONS)
@@ -51,12 +50,13 @@ class _Aside:
 jax.tree_util.register_pytree_node(_Aside, lambda node: ((), node), lambda node, _: node)
 
 
-@dataclass(frozen=True)
 class _Call:
     """One call of a derivative: its arguments, and the objects that its trace has met."""
 
-    arguments: tuple[Any, ...]
-    met: list[Any]
+    __slots__ = ("arguments", "met")
+
+    def __init__(self, arguments: tuple[Any, ...]):
+        self.arguments, self.met = arguments, list[Any]()
 
 
 _calls: ContextVar[tuple[_Call, ...]] = ContextVar("calls with auxiliary results", default=())
@@ -84,15 +84,24 @@ def putting_back(f: Any, derivative: Callable[..., Any]) -> Callable[..., Any]:
     return of_arguments
 
 
-@contextmanager
-def called(arguments: tuple[Any, ...]) -> Generator[Callable[[Any], Any]]:
+class called:
     """A call of a derivative of a function at these arguments; gives what puts back into a result."""
-    call = _Call(arguments, [])
-    token = _calls.set((*_calls.get(), call))
-    try:
-        yield lambda result: jax.tree.map(lambda node: _back(node, call), result, is_leaf=_is_aside)
-    finally:
-        _calls.reset(token)
+
+    def __init__(self, arguments: tuple[Any, ...]):
+        self._call = _Call(arguments)
+
+    def __enter__(self) -> Callable[[Any], Any]:
+        self._token = _calls.set((*_calls.get(), self._call))
+        return self._back
+
+    def __exit__(self, *_: Any) -> None:
+        _calls.reset(self._token)
+
+    def _back(self, result: Any) -> Any:
+        leaves, form = _flatten(result, _is_aside)
+        if not any(map(_is_aside, leaves)):
+            return result
+        return form.unflatten([_back(leaf, self._call) if type(leaf) is _Aside else leaf for leaf in leaves])
 
 
 def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) -> Any:
@@ -165,7 +174,7 @@ def _back(node: Any, call: _Call) -> Any:
 
 
 def _is_aside(node: Any) -> bool:
-    return isinstance(node, _Aside)
+    return type(node) is _Aside
 
 
 def _is_function(node: Any) -> bool:
