@@ -84,12 +84,20 @@ def structural(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | Non
             return [_repeated(eqn, operands[0])]
         case "concatenate" if all(v.aval.shape == (1,) for v in eqn.invars):
             return [_stacked(eqn, [_first(block, f) for f in operands])]
+        case "concatenate" if all(v.aval.ndim == 1 for v in eqn.invars):
+            return [_joined(eqn, operands)]
+        case "rev" if eqn.invars[0].aval.ndim == 1:
+            count = eqn.invars[0].aval.shape[0]
+            return [_picked(eqn, operands[0], range(count)[::-1] if eqn.params["dimensions"] else range(count))]
         case "stack" if all(v.aval.shape == () for v in eqn.invars):
             return [_stacked(eqn, operands)]
         case "squeeze":
             return [_squeezed(block, operands[0], eqn.params["dimensions"])]
         case "slice" if eqn.outvars[0].aval.shape == (1,):
             return [_indexed(block, operands[0], Constant(np.int32(eqn.params["start_indices"][0])))]
+        case "slice" if eqn.invars[0].aval.ndim == 1:
+            (start,), (limit,) = eqn.params["start_indices"], eqn.params["limit_indices"]
+            return [_picked(eqn, operands[0], range(start, limit, *(eqn.params["strides"] or ())))]
         case "gather" if eqn.invars[0].aval.ndim == 1 and eqn.invars[1].aval.ndim == 2:
             return [_gathered(block, eqn, *operands)]
         case "stop_gradient":
@@ -146,6 +154,25 @@ def _gathered(block: Builder, eqn: Any, functions: Made, indices: Atom) -> Made:
     count, *ones = eqn.outvars[0].aval.shape
     make = lambda inner, parts: _row(inner, functions, parts[0])
     return Made(eqn, functions.type, make, [numbers], ((count, (True,)), *((1, (False,)) for _ in ones)))
+
+
+def _picked(eqn: Any, functions: Made, places: range) -> Made:
+    """Those of an array of functions at these places."""
+    make = lambda inner, parts: _row(inner, functions, parts[0])
+    return Made(eqn, functions.type, make, [Constant(np.array(places, np.int32))], ((len(places), (True,)),))
+
+
+def _joined(eqn: Any, arrays: list[Made]) -> Made:
+    """Arrays of functions, one after the other: of each row, a choice of the array, and the place in that."""
+    sizes = [v.aval.shape[0] for v in eqn.invars]
+    which = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    places = np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])
+
+    def make(inner: Builder, parts: list[Any]) -> Any:
+        branches = [lambda b, f=functions: [_row(b, f, parts[1])] for functions in arrays]
+        return choice(inner, parts[0], branches)[0]
+
+    return Made(eqn, arrays[0].type, make, [Constant(which), Constant(places)], ((len(which), (True, True)),))
 
 
 def _stopped(block: Builder, f: Any) -> Any:

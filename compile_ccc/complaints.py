@@ -31,9 +31,20 @@ def _paragraph(number: int, otherwise: int = 0) -> Callable[[str], str]:
 
     def got(text: str) -> str:
         paragraphs = text.split("\n\n")
-        return " ".join(paragraphs[number if len(paragraphs) > max(number, -1 - number) else otherwise].split())
+        return _readable(
+            " ".join(paragraphs[number if len(paragraphs) > max(number, -1 - number) else otherwise].split())
+        )
 
     return got
+
+
+def _readable(text: str) -> str:
+    """What JAX says of pytrees, with our functions as what they are for the user."""
+    text = re.sub(
+        r"<class '[\w.]*\.FunctionValue'> with pytree metadata \((.*?), <[^>]*>\)", r"function of type \1", text
+    )
+    text = re.sub(r"<class '[\w.]*\.FunctionValue'>", "function", text)
+    return text.replace(", so the pytree node metadata does not match", "")
 
 
 @dataclass(frozen=True)

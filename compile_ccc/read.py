@@ -253,7 +253,7 @@ class Builder:
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)
         types = [type_of(v.aval) for v in eqn.outvars]
-        if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0]:
+        if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, parameters(eqn))
         arrow = Arrow(term, tuple(operands), sources(eqn, self.calls))

@@ -11,7 +11,18 @@ from combinators.errors import DiffcurryError, FunctionArithmeticError, LeakedFu
 from compile_ccc import compat
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 
-_STRUCTURE = ("cond", "while", "select_n", "concatenate", "broadcast_in_dim", "squeeze", "dynamic_slice", "gather")
+_STRUCTURE = (
+    "cond",
+    "while",
+    "select_n",
+    "concatenate",
+    "broadcast_in_dim",
+    "squeeze",
+    "dynamic_slice",
+    "gather",
+    "rev",
+    "slice",
+)
 _REFUSED = ("io_callback", "ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref")
 
 
@@ -30,7 +41,7 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
             expected="a pure program",
             got=name,
             line=line_at(eqn, calls),
-            hint="jax.debug.print and jax.pure_callback are allowed",
+            hint="jax.debug.print without ordered=True, and jax.pure_callback, are allowed",
         )
 
 

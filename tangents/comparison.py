@@ -10,7 +10,8 @@ import numpy as np
 
 from combinators.edges import flags, real, whole
 from combinators.errors import DiffcurryError, NotDifferentiableError, user_line
-from tangents.derivatives import asked_arguments, check_pair, named
+from tangents.asked import asked_arguments, named
+from tangents.auxiliary import check_pair
 from tangents.ways import ALONG, DOUBLE, WHOLE, Leaves, Point, directions, step_of, wide
 
 

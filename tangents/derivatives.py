@@ -17,7 +17,7 @@ import numpy as np
 from combinators.context import extend
 from combinators.depth import deep
 from combinators.edges import flags
-from combinators.errors import ArgumentError, NotDifferentiableError, UnsupportedError
+from combinators.errors import NotDifferentiableError, UnsupportedError
 from combinators.infer import infer
 from combinators.terms import Eval
 from combinators.types import Tensor, no_types, pack, type_of
@@ -25,7 +25,8 @@ from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing import seal
-from tangents.asked import Located, asked_arguments, closed_over_static, dispatched, is_one, named
+from tangents.auxiliary import called, check_pair, setting_aside
+from tangents.calling import of_arguments
 from tangents.functions import check_environments, is_unknown
 from tangents.leaves import alike, dense, filled, placed, structs
 from tangents.operators import differential
@@ -41,6 +42,7 @@ def value_and_grad(
     has_aux: bool = False,
     functions: str = "environment",
     allow_int: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., tuple[Any, Any]]:
     """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
 
@@ -48,12 +50,13 @@ def value_and_grad(
     says by which positional arguments to differentiate: an int, or a tuple, then the gradient is a tuple.  A gradient
     has the structure, shapes and dtypes of its argument, with zeros at integers; of a function argument it is a
     `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.  An argument without
-    any real number is refused, unless `allow_int` is set: then its gradient is zeros of its own dtypes.
+    any real number is refused, unless `allow_int` is set: then its gradient is zeros of its own dtypes.  With
+    `holomorphic`, arguments and result are complex, and the gradient is the complex derivative.
 
-    Raises `NotDifferentiableError` for a discrete argument or a result that is no real scalar, and what `ccc` raises.
+    Raises `NotDifferentiableError` for a discrete argument or a result that is no such scalar, and what `ccc` raises.
     (Paper 003, figures 2, 3 and 5.)
     """
-    return _gradient(f, argnums, has_aux, functions, allow_int)
+    return _gradient(f, argnums, has_aux, functions, allow_int, holomorphic)
 
 
 def grad(
@@ -62,25 +65,25 @@ def grad(
     has_aux: bool = False,
     functions: str = "environment",
     allow_int: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """A function like f that gives its gradient, with the signature of `jax.grad`; with `has_aux`, (gradient, aux).
 
     See `value_and_grad`.
     """
-    return _gradient(f, argnums, has_aux, functions, allow_int, alone=True)
+    return _gradient(f, argnums, has_aux, functions, allow_int, holomorphic, alone=True)
 
 
-def _gradient(f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, alone: bool = False) -> Any:
+def _gradient(
+    f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, holomorphic: bool, alone: bool = False
+) -> Any:
     space_named(functions)
-    flags(has_aux=has_aux, allow_int=allow_int)
+    flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
 
-    def on(g: Any, arguments: tuple[Any, ...]) -> Located:
-        asked = asked_arguments(argnums, arguments, allow_int)
-        closure, arguments, asked, found = closed_over_static(g, arguments, asked)
-        spec = _Spec(len(arguments), asked, is_one(argnums), has_aux, functions, alone)
-        return spec, closure, pack(arguments), found
+    def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
+        return _Spec(arity, asked, not is_tuple, has_aux, functions, alone, holomorphic)
 
-    return named(dispatched(f, _value_and_gradients, on), f)
+    return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
 
 
 @deep
@@ -95,6 +98,13 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     """
     flags(has_aux=has_aux)
     no_types(primals)
+    if has_aux:
+        with called(primals) as back:
+            return back(_vjp(setting_aside(f, primals, tuple(range(len(primals)))), primals, True, functions))
+    return _vjp(f, primals, False, functions)
+
+
+def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tuple[Any, ...]:
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
@@ -112,6 +122,7 @@ class _Spec:
     has_aux: bool = False
     functions: str = "environment"
     alone: bool = False  # without the value
+    holomorphic: bool = False
 
 
 @differential
@@ -129,7 +140,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     if spec.has_aux:
         check_pair(result)
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
-    _check_scalar(value, part)
+    _check_scalar(value, part, spec.holomorphic)
     seed = type_of(value).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
@@ -168,7 +179,7 @@ def _value_and_pullback(
         g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
         _, g_primals = split(pullback(Sparse({0: g}) if has_aux and g is not ZERO else g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
-        whole = dense(wrapped, marked, space.is_leaf)
+        whole = (dense if as_they_are else alike)(wrapped, marked, space.is_leaf)
         leaves, form = jax.tree.flatten(whole)
         forms.append(None if as_they_are else form)
         return whole if as_they_are else tuple(leaves)
@@ -178,25 +189,17 @@ def _value_and_pullback(
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
-def check_pair(result: Any) -> None:
-    """Raises `ArgumentError` for what is no pair of a value and an auxiliary result."""
-    if not (isinstance(result, tuple) and len(result) == 2):
-        raise ArgumentError(
-            "has_aux is set, and the result is no pair",
-            expected="(value, aux)",
-            got=type_of(result),
-            hint="give first what is differentiated, and all else as one pytree; or leave has_aux out",
-        )
-
-
-def _check_scalar(value: Any, part: str) -> None:
-    type = type_of(value)
-    if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, np.floating):
+def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
+    type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
+    if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
+        is_complex = isinstance(type, Tensor) and jnp.issubdtype(type.dtype, np.complexfloating)
         raise NotDifferentiableError(
-            f"the gradient is asked of a function whose {part} is no real scalar",
-            expected="a scalar of a floating-point dtype",
+            f"the gradient is asked of a function whose {part} is no {'complex' if holomorphic else 'real'} scalar",
+            expected=f"a scalar of a {'complex' if holomorphic else 'floating-point'} dtype",
             got=type,
-            hint="sum it up, or use vjp, whose pullback takes a cotangent of any shape",
+            hint="of a complex result, take the absolute value or a part, or set holomorphic; vjp takes any cotangent"
+            if is_complex
+            else "sum it up, or use vjp, whose pullback takes a cotangent of any shape",
         )
 
 

@@ -1,4 +1,4 @@
-"""`jvp` and `hvp`: derivatives along a direction, over Python functions, arrows, terms and closures."""
+"""`jvp`, `hvp` and `grad_and_hvp`: derivatives along a direction, over Python functions, arrows, terms and closures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import jax
 
 from combinators.context import extend
 from combinators.depth import deep
+from combinators.edges import flags
 from combinators.errors import ArityError
 from combinators.infer import infer
 from combinators.outline import outline
@@ -16,6 +17,7 @@ from combinators.types import no_types, pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.operators import on_leaves
+from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward import forward
@@ -24,8 +26,10 @@ from tangents.operators import differential
 
 
 @deep
-def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool = False) -> tuple[Any, ...]:
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
+
+    With `has_aux`, f gives a pair (value, aux), and the result is (value, derivative, aux).
 
     Each tangent has the structure, shapes and dtypes of its primal; that of a function is a `Closure` over the tangents
     of what it captured, and that of an integer is zero: 0, None or `float0`, whichever is at hand.  The derivative has
@@ -35,8 +39,14 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[An
     (Paper 002, figures 3 and 4.)
     """
     _check("jvp", primals, tangents)
-    x = pack(tuple(primals))
-    return _value_and_tangent((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
+    flags(has_aux=has_aux)
+    arguments, x = tuple(primals), pack(tuple(primals))
+    t = tangents_from_public(pack(tuple(tangents)), x)
+    if not has_aux:
+        return _value_and_tangent(False, closure_of(f, arguments), x, t)
+    with called(arguments) as back:
+        f = setting_aside(f, arguments, tuple(range(len(arguments))))
+        return back(_value_and_tangent(True, closure_of(f, arguments), x, t))
 
 
 @deep
@@ -48,22 +58,37 @@ def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 
     Raises what `grad` and `jvp` raise.
     """
-    _check("hvp", primals, tangents)
+    return _along("hvp", f, primals, tangents)[1]
+
+
+@deep
+def grad_and_hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """(f's gradient at the primals, its derivative along the tangents), in one pass: see `hvp`."""
+    return _along("grad_and_hvp", f, primals, tangents)
+
+
+def _along(name: str, f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    _check(name, primals, tangents)
     x = pack(tuple(primals))
-    return _tangent_of_gradient((), closure_of(f, tuple(primals)), x, tangents_from_public(pack(tuple(tangents)), x))
+    t = tangents_from_public(pack(tuple(tangents)), x)
+    return _gradient_and_tangent(name == "grad_and_hvp", closure_of(f, tuple(primals)), x, t)
 
 
 @differential
-def _value_and_tangent(_: Any, f: Closure, x: Any, tangents: Tangents) -> tuple[Any, Any]:
+def _value_and_tangent(has_aux: bool, f: Closure, x: Any, tangents: Tangents) -> tuple[Any, ...]:
     infer(Eval(), (f, x))
     y = forward(f.code.body, extend(f.environment, dual(x, tangents)))
-    return primal(y), dense(y)
+    if not has_aux:
+        return primal(y), dense(y)
+    check_pair(primal(y))
+    return primal(y[0]), dense(y[0]), primal(y[1])
 
 
 @differential
-def _tangent_of_gradient(_: Any, f: Closure, x: Any, tangents: Tangents) -> Any:
+def _gradient_and_tangent(with_gradient: bool, f: Closure, x: Any, tangents: Tangents) -> tuple[Any, Any]:
     derivative, leaves, form = on_leaves(lambda x: gradient(f, x), x)
-    return form.unflatten(dense(forward(derivative.code.body, extend(derivative.environment, dual(leaves, tangents)))))
+    g = forward(derivative.code.body, extend(derivative.environment, dual(leaves, tangents)))
+    return form.unflatten(primal(g)) if with_gradient else None, form.unflatten(dense(g))
 
 
 def _check(name: str, primals: Any, tangents: Any) -> None:

@@ -16,7 +16,7 @@ import jax
 
 from combinators.errors import ArgumentError
 from combinators.types import is_discrete, type_of
-from tangents.leaves import zero_leaf
+from tangents.leaves import weakly, zero_leaf
 from tangents.public import component, converted, described, is_tag, misfit, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
@@ -58,8 +58,16 @@ def widened(x: Any, active: Collection[int]) -> tuple[Any, Tangents]:
 
 
 def dense(x: Any) -> Any:
-    """The tangent of x with the structure of x, zeros written out; those of discrete leaves are of their own dtype."""
-    return jax.tree.map(_tangent, x)
+    """The tangent of x with the structure of x, zeros written out; those of discrete leaves are of their own dtype.
+
+    It has a weak type where x has.
+    """
+    return jax.tree.map(lambda leaf: _alike(_tangent(leaf), leaf), x)
+
+
+def _alike(t: Any, leaf: Any) -> Any:
+    type = type_of(primal(leaf))
+    return t if is_discrete(type) else weakly(t, type.weak)
 
 
 def activated(x: Any, t: Any) -> Any:

@@ -85,9 +85,16 @@ def alike(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
 
 def _alike(g: Any, leaf: Any) -> Any:
     value = leaf.value if isinstance(leaf, Held) else leaf
-    if isinstance(value, Closure) or is_discrete(type := type_of(value)) or not type.weak or type_of(g).weak:
-        return g
-    return convert_element_type_p.bind(jnp.asarray(g), new_dtype=type.dtype, weak_type=True, sharding=None)
+    return g if isinstance(value, Closure) or is_discrete(type := type_of(value)) else weakly(g, type.weak)
+
+
+def weakly(array: Any, weak: bool) -> Any:
+    """The array with a weak type, if it is to be `weak`."""
+    if not weak or type_of(array).weak:
+        return array
+    return convert_element_type_p.bind(
+        jnp.asarray(array), new_dtype=type_of(array).dtype, weak_type=True, sharding=None
+    )
 
 
 def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:

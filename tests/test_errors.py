@@ -201,7 +201,7 @@ PROGRAMS = {
     "a lambda for a term": (lambda: C.equal(lambda x: x, ID, F32), E.ArgumentError, "trace(f, domain).term"),
     "text for a term": (lambda: C.normalise("x", F32), E.ArgumentError, "got: 'x'"),
     "a meaning without a signature": (lambda: define("most", max, lambda g, y, x: g), E.ArgumentError, "signature"),
-    "text as auxiliary": (lambda: grad(lambda x: (x, "a"), has_aux=True)(one), E.ArgumentError, "out of arguments and"),
+    "text as a result": (lambda: vjp(lambda x: (x, "a"), one), E.ArgumentError, "out of arguments and"),
     "no term": (lambda: C.compose(ID, lambda x: x), E.ArgumentError, "ccc(f)"),
     "an unknown primitive": (lambda: C.primitive("sine"), E.UnknownPrimitiveError, "such as sin"),
     "a gradient by an int": (lambda: grad(lambda n: n * 2)(3), E.NotDifferentiableError, "2.0 for 2"),

@@ -1,0 +1,142 @@
+"""What JAX offers beside arrays, inside of a differentiated function: right, or refused by one typed error."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import combinators as C
+from combinators.errors import CompositionError, UnsupportedError
+from combinators.memo import clear_caches
+from compile_ccc import function
+from tangents import grad, jacfwd, jvp
+
+R = C.Tensor()
+close = lambda got, right: np.testing.assert_allclose(got, right, rtol=1e-5)
+family = lambda x, shift: jax.vmap(lambda a: function(lambda y: a * y * x + shift, R))(jnp.arange(1.0, 4.0))
+apply_all = lambda fs: jax.vmap(lambda f: f(2.0))(fs)
+
+REARRANGED = {  # arrays of the functions y -> a x y for a = 1, 2, 3; their values at y = 2, by x
+    "reversed": (lambda fs: fs[::-1], [6.0, 4.0, 2.0]),
+    "flipped": (jnp.flip, [6.0, 4.0, 2.0]),
+    "some": (lambda fs: fs[1:], [4.0, 6.0]),
+    "every second": (lambda fs: lax.slice(fs, (0,), (3,), (2,)), [2.0, 6.0]),
+    "joined": (lambda fs: jnp.concatenate([fs, fs[::-1]]), [2.0, 4.0, 6.0, 6.0, 4.0, 2.0]),
+    "joined with one": (lambda fs: jnp.concatenate([fs[2:], fs]), [6.0, 2.0, 4.0, 6.0]),
+}
+
+
+@pytest.mark.parametrize("name", REARRANGED)
+@pytest.mark.parametrize("functions", ["environment", "list"])
+def test_arrays_of_functions_are_rearranged(name, functions):
+    rearrange, right = REARRANGED[name]
+    weights = jnp.arange(1.0, len(right) + 1)
+    loss = lambda x: jnp.sum(weights * apply_all(jax.tree.map(rearrange, family(x, 0.0))))
+    close(grad(loss, functions=functions)(3.0), np.dot(np.arange(1, len(right) + 1), right))
+    close(jvp(loss, (3.0,), (1.0,))[1], np.dot(np.arange(1, len(right) + 1), right))
+
+
+def test_arrays_of_different_functions_are_joined():
+    def values(x):
+        others = jax.vmap(lambda a: function(lambda y: jnp.sin(a * x) + y, R))(jnp.arange(1.0, 3.0))
+        return apply_all(jax.tree.map(lambda f, g: jnp.concatenate([f, g]), family(x, 1.0), others))
+
+    close(values_of(values, 0.5), [2.0, 3.0, 4.0, np.sin(0.5) + 2.0, np.sin(1.0) + 2.0])
+    close(jacfwd(values)(0.5), [2.0, 4.0, 6.0, np.cos(0.5), 2 * np.cos(1.0)])
+
+
+def values_of(f, x):
+    return jvp(f, (x,), (1.0,))[0]
+
+
+BRANCHES = {
+    "of other results": (lambda x: function(lambda y: jnp.stack([y, x]), R), r"type \(f32\[\] ⇝ f32\[2\]\)"),
+    "of more arguments": (lambda x: function(lambda y, z: y * z, R, R), r"type \(\(f32\[\], f32\[\]\) ⇝ f32\[\]\)"),
+    "an array": (lambda x: x, "true_fun output is a function but"),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_that_give_functions_of_different_types_are_refused(name):
+    other, words = BRANCHES[name]
+    chosen = lambda x: lax.cond(x > 0, lambda: function(lambda y: x * y, R), lambda: other(x))(2.0)
+    with pytest.raises(CompositionError, match=words) as found:
+        grad(chosen)(1.0)
+    assert "FunctionValue" not in str(found.value) and "test_jax_inside.py" in found.value.line
+
+
+def accumulated(x):
+    total = jax.new_ref(jnp.zeros(()))
+    for _ in range(2):
+        total[...] += x
+    return total[...]
+
+
+def ordered(x):
+    jax.debug.print("{}", x, ordered=True)
+    return x
+
+
+KEPT = jax.new_ref(jnp.float32(2.0))
+EFFECTS = {"a ref": accumulated, "a ref from outside": lambda x: x * KEPT[...], "an ordered print": ordered}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_effects_whose_order_matters_are_refused_at_the_users_line(name, around):
+    with pytest.raises(UnsupportedError) as found:
+        around(grad(EFFECTS[name]))(1.0)
+    assert "test_jax_inside.py" in found.value.line
+
+
+def test_a_ref_as_an_argument_is_refused():
+    with pytest.raises(UnsupportedError, match="changes while a program runs"):
+        grad(lambda x, ref: x * ref[...])(1.0, KEPT)
+
+
+def test_the_branch_of_the_platform_is_differentiated():
+    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.sin, tpu=jnp.sin, default=jnp.cos)
+    points = np.array([0.5, 1.0], np.float32)
+    close(jax.vmap(grad(f))(points), np.cos(points))
+    close(jvp(f, (0.5,), (1.0,))[1], np.cos(0.5))
+    close(jax.jit(grad(grad(f)))(0.5), -np.sin(0.5))
+
+
+@pytest.mark.parametrize("inside", [lambda f: f, jax.jit, jax.vmap], ids=["plain", "jit", "vmap"])
+def test_rules_see_which_tangents_are_zero_wherever_they_are_used(inside):
+    clear_caches()  # else an equal rule that ran before does not run again
+    seen = []
+    is_zero = lambda t: type(t) is jax.custom_derivatives.SymbolicZero
+
+    @jax.custom_jvp
+    def product(x, y):
+        return x * y
+
+    def pushed(primals, tangents):
+        seen.append([is_zero(t) for t in tangents])
+        (x, y), (t, _) = primals, tangents
+        return x * y, t * y
+
+    product.defjvp(pushed, symbolic_zeros=True)
+
+    @jax.custom_vjp
+    def both(x, y):
+        return x * y, x + y
+
+    def forwards(x, y):
+        seen.append([not x.perturbed, not y.perturbed])
+        return (x.value * y.value, x.value + y.value), y.value
+
+    def backwards(y, g):
+        seen.append([is_zero(c) for c in g])
+        return g[0] * y, None
+
+    both.defvjp(forwards, backwards, symbolic_zeros=True)
+    x = np.array([1.0, 2.0], np.float32)
+    by_jvp, by_vjp = inside(lambda x: product(x, jnp.float32(3.0))), inside(lambda x: both(x, jnp.float32(3.0))[0])
+    close(grad(lambda x: jnp.sum(by_jvp(x)))(x), [3.0, 3.0])
+    assert seen and all(zeros == [False, True] for zeros in seen)
+    seen.clear()
+    close(grad(lambda x: jnp.sum(by_vjp(x)))(x), [3.0, 3.0])
+    assert seen and all(zeros == [False, True] for zeros in seen)

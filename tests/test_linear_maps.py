@@ -1,0 +1,106 @@
+"""`linearize` and `linear_transpose`, the names that a swap of imports needs, and `as_jax`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tangents
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from tangents import as_jax, linear_transpose, linearize
+
+X, T = np.array([0.5, -1.0], np.float32), np.array([1.0, 2.0], np.float32)
+close = lambda got, right: np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
+
+
+def test_a_linearised_function_is_the_derivative_at_the_point_and_a_value():
+    value, along = linearize(lambda x, n, y: jnp.sin(x) * n * y, X, 2, 3.0)
+    close(value, 6.0 * np.sin(X))
+    right = lambda dx, dy: np.cos(X) * 6.0 * dx + 2.0 * np.sin(X) * dy
+    close(along(T, 0, 0.5), right(T, 0.5))
+    close(along(0.0 * T, None, 1.0), right(0.0, 1.0))
+    close(jax.jit(lambda along, t: along(t, 0, 0.0))(along, T), right(T, 0.0))
+    made = jax.jit(lambda x: linearize(jnp.sin, x)[1])(X)
+    close(jax.vmap(made)(np.eye(2, dtype=np.float32)), np.diag(np.cos(X)))
+    close(tangents.grad(lambda x: jnp.sum(linearize(jnp.sin, x)[1](T)))(X), -np.sin(X) * T)
+
+
+def test_loops_and_results_without_a_tangent_go_through_linearize():
+    def f(x):
+        y, _ = jax.lax.scan(lambda c, _: (c * x, c), jnp.ones_like(x), None, length=3)
+        return {"cube": y, "best": jnp.argmax(x)}, "aux"
+
+    value, along, aux = linearize(f, X, has_aux=True)
+    close(value["cube"], X**3)
+    close(along(T)["cube"], 3 * X**2 * T)
+    assert along(T)["best"] == 0 and value["best"] == 0 and aux == "aux"
+
+
+def test_what_does_not_depend_on_the_tangent_is_computed_once():
+    _, along = linearize(lambda x: jnp.exp(jnp.sin(x)), X)
+    assert not {"sin", "cos", "exp"} & {e.primitive.name for e in _equations(jax.make_jaxpr(along)(T).jaxpr)}
+
+
+def _equations(program):
+    for e in program.eqns:
+        yield e
+        for inner in jax.extend.core.jaxprs_in_params(e.params):
+            yield from _equations(inner)
+
+
+def test_tangents_that_do_not_fit_are_refused():
+    _, along = linearize(jnp.sin, X)
+    with pytest.raises(ArityError, match="one for each primal"):
+        along(T, T)
+    with pytest.raises(ArgumentError, match="the tangent"):
+        along(1.0)
+
+
+def test_the_transpose_of_a_linear_function():
+    a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
+    for like in (X, jax.ShapeDtypeStruct((2,), jnp.float32)):
+        (by_x,) = linear_transpose(lambda x: a @ x, like)(np.ones(3, np.float32))
+        close(by_x, a.sum(0))
+
+    def turned(x):  # a loop whose factors are computed on the way
+        return jax.lax.scan(lambda c, i: (c * jnp.cos(i), None), x, jnp.arange(3.0))[0]
+
+    close(linear_transpose(turned, 1.0)(2.0)[0], 2.0 * np.cos(1.0) * np.cos(2.0))
+    close(linear_transpose(lambda z: 1j * z, 1.0 + 0j)(1.0 + 0j)[0], 1j)  # no conjugate
+
+
+@pytest.mark.parametrize("f", [lambda x: x * x, jnp.sin, jnp.abs, lambda x: jnp.where(x > 0, x, 2 * x)])
+def test_the_transpose_of_what_is_not_linear_is_refused(f):
+    with pytest.raises(NotDifferentiableError, match="not linear"):
+        linear_transpose(f, 1.0)
+
+
+def test_names_of_jax_are_its_own_objects():
+    names = ("checkpoint", "custom_jvp", "custom_vjp")
+    assert [getattr(tangents, name) for name in names] == [getattr(jax, name) for name in names]
+    close(tangents.grad(tangents.checkpoint(lambda x: x**3))(2.0), 12.0)
+
+
+OURS = ("grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose", "jacfwd", "jacrev", "jacobian")
+
+
+def test_as_jax_has_our_derivatives_and_all_else_of_jax():
+    assert as_jax.numpy is jnp and as_jax.lax is jax.lax and as_jax.jit is jax.jit and as_jax.Array is jax.Array
+    assert all(getattr(as_jax, name).__module__.startswith("tangents") for name in (*OURS, "hessian"))
+    assert {name for name in dir(jax) if not name.startswith("_")} <= set(dir(as_jax))
+    with pytest.raises(AttributeError):
+        as_jax.no_such_name  # noqa: B018
+
+
+def test_a_program_under_as_jax():
+    cube = lambda x: x**3
+    close(as_jax.grad(fun=cube)(2.0), 12.0)
+    (value, aux), slope = as_jax.value_and_grad(lambda z: (z**2, 3), 0, True, True)(1j)  # in JAX's order
+    assert (value, aux, slope) == (-1, 3, 2j)
+    close(as_jax.jit(as_jax.hessian(lambda x: as_jax.numpy.sum(x**3)))(X), np.diag(6 * X))
+    close(as_jax.jacfwd(cube)(X), np.diag(3 * X**2))
+    close(as_jax.jacobian(cube)(X), np.diag(3 * X**2))
+    close(as_jax.jvp(cube, (2.0,), (1.0,))[1], 12.0)
+    close(as_jax.vjp(cube, 2.0)[1](1.0)[0], 12.0)
+    close(as_jax.linearize(cube, 2.0)[1](1.0), 12.0)
+    close(as_jax.linear_transpose(lambda x: 2.0 * x, 1.0)(1.0)[0], 2.0)
