@@ -30,8 +30,8 @@ class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults = _fields(cls)
-        missing = len(names) - len(arguments)
+        names, count, defaults = _fields(cls)
+        missing = count - len(arguments)
         if keywords or missing > len(defaults):
             term = super().__call__(*arguments, **keywords)
             return cls(*(getattr(term, name) for name in names))
@@ -78,8 +78,11 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The names of the fields of a kind of term, and the defaults of the last ones, if nothing else is made of them."""
+def _fields(term: Any) -> tuple[tuple[str, ...], int, tuple[Any, ...]]:
+    """The names of the fields of a kind of term, how many there are, and the defaults of the last ones.
+
+    There are no defaults if something else is made of them.
+    """
     if not is_dataclass(term):
         raise ArgumentError(
             f"there is no {term.__name__} that is nothing else",
@@ -89,7 +92,7 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         )
     names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
-    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
+    return tuple(names), len(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:

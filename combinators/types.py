@@ -196,14 +196,15 @@ class Opaque(FunctionLike):
         raise NotImplementedError
 
 
+_TYPED = (Tensor, Function, Opaque, jax.ShapeDtypeStruct, jax.core.ShapedArray)
+
+
 def leaf_type(leaf: Any) -> Tensor | Function:
     """The type of a leaf: see `type_of`."""
-    if isinstance(leaf, (Tensor, Function)):
-        return leaf
-    if isinstance(leaf, Opaque):
-        return leaf.type
-    if isinstance(leaf, (jax.ShapeDtypeStruct, jax.core.ShapedArray)):
-        return _of_aval(leaf)
+    if isinstance(leaf, _TYPED):
+        return (
+            leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else _of_aval(leaf)
+        )
     try:
         aval = jax.typeof(leaf)
     except (TypeError, AttributeError, OverflowError):

@@ -56,6 +56,8 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
+    if _is_number(value):
+        return leaf_type(value)
     if is_function_value(value):
         return _argument_leaf(value)
     check_values(value)
@@ -65,7 +67,12 @@ def argument_type(value: Any) -> Type:
 
 def leaves_of(value: Any) -> list[Any]:
     """The leaves of an argument, in the order of those of its type."""
-    return _flatten_records(value)[0]
+    return [value] if _is_number(value) else _flatten_records(value)[0]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether an argument is one leaf, as soon as it is looked at."""
+    return type(value) is float or isinstance(value, jax.Array)
 
 
 def is_static(argument: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -157,12 +157,20 @@ def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = 
         case Arrow():
             return _chain(f.steps, arguments), None
         case _:
-            varied = set(range(len(arguments)) if asked is None else asked)
-            places = [i in varied for i, x in enumerate(arguments) for _ in leaves_of(x)]
-            leaves = tuple(leaf for x in arguments for leaf in leaves_of(x))
-            given = Given(leaves, frozenset(i for i, is_varied in enumerate(places) if is_varied))
+            given = _given(arguments, range(len(arguments)) if asked is None else asked)
             found = _traced(f, arguments, given)
             return found.traced.closure(found.captured.values), found
+
+
+def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
+    leaves: list[Any] = []
+    varied: list[int] = []
+    for i, argument in enumerate(arguments):
+        own = leaves_of(argument)
+        if i in asked:
+            varied += range(len(leaves), len(leaves) + len(own))
+        leaves += own
+    return Given(tuple(leaves), frozenset(varied))
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = Given()) -> Found:

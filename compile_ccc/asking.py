@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.core
@@ -96,7 +95,7 @@ class _Asked(jax_traces.Tracing):
         return _asking(super().var_to_tracer(*arguments, **keywords))
 
     def new_const(self, c: Any, *arguments: Any, **keywords: Any) -> Any:
-        asked = _traces.get(self)
+        asked = _traces.get(id(self))
         if asked is not None and asked.numbers and not keywords and _is_number(c):
             with jax_traces.evaluating():
                 c = jnp.asarray(c)  # no literal: the next number is in the same program
@@ -104,7 +103,7 @@ class _Asked(jax_traces.Tracing):
 
 
 def _asked_of(tracer: Any) -> Asked | None:
-    return _traces.get(jax_traces.trace_of(tracer))
+    return _traces.get(id(jax_traces.trace_of(tracer)))
 
 
 def _asking(tracer: Any) -> Any:
@@ -141,17 +140,16 @@ class Asked:
         trace = jax_traces.trace_of(tracers[0]) if tracers else jax_traces.running_trace()
         trace.__class__ = _Asked
         self._trace = trace
-        _traces[trace] = self
+        _traces[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
-            variable = _asking(tracer).val
-            self._places[variable] = place
+            tracer.__class__ = Asking
+            self._places[tracer.val] = place
             if value is not None:
-                self._known[variable] = value
+                self._known[tracer.val] = value
 
     def end(self) -> None:
         """Lets go of the trace."""
-        if self._trace is not None:
-            _traces.pop(self._trace, None)
+        _traces.pop(id(self._trace), None)
         self._known, self.told = {}, []
 
     def value(self, tracer: Any) -> Any:
@@ -270,4 +268,4 @@ def _behind(tracers: Sequence[Any], known: dict[Any, Any]) -> tuple[list[Any], l
     return equations, list(inputs)
 
 
-_traces: WeakKeyDictionary[Any, Asked] = WeakKeyDictionary()
+_traces: dict[int, Asked] = {}  # that are running, by the trace of JAX's, which each holds

@@ -82,7 +82,7 @@ _HOLDS_ARRAY = _Complaint(
     words="can't close over Tracers|update_consts was not hashable",
     behind=True,
 )
-_ASKS=_Complaint(
+_ASKS = _Complaint(
     TracedBranchError,
     "Python needs the value of a traced array",
     "control flow and shapes that do not depend on traced values",

@@ -20,10 +20,10 @@ from compile_ccc.complaints import asks_for_number
 type Attempt = Callable[[tuple[int, ...]], Any]  # traces the function with these inputs as they are
 
 
-def traced_with_known(attempt: Attempt, first: tuple[int, ...], knowable: Sequence[int]) -> Any:
+def traced_with_known(attempt: Attempt, first: tuple[int, ...], inputs: Callable[[], list[int]]) -> Any:
     """What the first of these attempts gives that does not fail for want of a value.
 
-    It is made with the inputs `first`, then with as few of the knowable ones as will do, and then likewise with
+    It is made with the inputs `first`, then with as few `inputs` as will do, and then likewise with
     operations on constants worked out at once, as outside of a trace.  Raises `NeedsValueError`.
     """
     try:
@@ -31,10 +31,11 @@ def traced_with_known(attempt: Attempt, first: tuple[int, ...], knowable: Sequen
     except Exception as error:
         if not asks_for_value(error):
             raise
+        knowable = inputs()
         for worked_out in (False, True):
             with jax.ensure_compile_time_eval() if worked_out else nullcontext():
                 if _works(attempt, knowable):
-                    return attempt(tuple(sorted(_needed(attempt, [], list(knowable)))))
+                    return attempt(tuple(sorted(_needed(attempt, [], knowable))))
         if not asks_for_constant(error):
             raise
         raise NeedsValueError(

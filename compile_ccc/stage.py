@@ -137,16 +137,18 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [*captured.values, *given.leaves, *[None] * (len(structs) - len(types) - len(given.leaves))]
+    inputs = [v if _is_given(v) else None for v in (*captured.values, *given.leaves)]
+    inputs += [None] * (len(structs) - len(inputs))
     varied = frozenset(len(types) + i for i in given.varied)
     wanted: set[int] = set()
 
     def flat(*leaves: Any) -> list[Any]:
-        asked = Asked([v if _is_given(v) else None for v in inputs], varied)
+        asked = Asked(inputs, varied)
         if not own.closed:
             asked.begin(leaves)
         try:
-            leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
+            if fixed:
+                leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
             values, x = unflatten(leaves, (types, dom), own)
             tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer))
             inside.clear()
@@ -169,7 +171,7 @@ def stage(
             program = staging.program(flat, structs)
         except (NotImplementedError, TypeError, ValueError) as error:
             numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
-            more = {*numbers, *(wanted & set(knowable))} - set(known)
+            more = {*numbers, *wanted.intersection(knowable())} - set(known)
             if not more:
                 raise
             return attempt(tuple(sorted({*known, *more})))
@@ -180,7 +182,10 @@ def stage(
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
         return attempt((*known, *more)) if more else program
 
-    knowable = [i for i, v in enumerate(inputs) if i not in varied and _is_given(v) and not isinstance(v, jax.core.Tracer)]
+    def knowable() -> list[int]:
+        concrete = (i for i, v in enumerate(inputs) if v is not None and not isinstance(v, jax.core.Tracer))
+        return [i for i in concrete if i not in varied]
+
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
     return program, cods[-1], fixed, told[-1]

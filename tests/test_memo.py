@@ -64,7 +64,6 @@ def test_what_is_known_of_an_object_goes_with_it():
 KEPT = {  # what is no table: emptying it would change what terms are, what users said, and which rules JAX has seen
     "combinators/identity.py": {"WeakValueDictionary"},
     "combinators/kinds.py": {"WeakValueDictionary"},
-    "compile_ccc/asking.py": {"WeakKeyDictionary"},  # what is known of a trace that is running
     "compile_ccc/redefined.py": {"WeakKeyDictionary"},
     "tangents/rows.py": {"WeakKeyDictionary"},
     # what users have
