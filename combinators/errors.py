@@ -195,7 +195,6 @@ def whole(term: object) -> Generator[None]:
         raise
 
 
-@remembered(entries=4096)
 class DetachedWarning(UserWarning):
     """Python gets a number that depends on what is differentiated; what is made of it is constant to the derivative."""
 
@@ -207,6 +206,7 @@ class DetachedWarning(UserWarning):
         )
 
 
+@remembered(entries=4096)
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
     return not file_name.startswith((*_NOT_USERS, "<frozen"))

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any
 
 import jax
+
 from combinators.base import Composable
 from combinators.context import Context
 from combinators.depth import deep
@@ -30,7 +31,7 @@ from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.optimise import optimise
-from compile_ccc.stage import Given
+from compile_ccc.stage import NOT_GIVEN, Given
 from compile_ccc.tracing import Found, traced
 
 
@@ -173,7 +174,7 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     return Given(tuple(leaves), frozenset(varied))
 
 
-def _traced(f: Any, arguments: tuple[Any, ...], given: Given = Given()) -> Found:
+def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:
     if not callable(f):
         raise ArgumentError(
             "this is no function",

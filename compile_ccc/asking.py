@@ -26,7 +26,6 @@ from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 
-
 type Given = list[tuple[bool, Any]]  # of the inputs of a program: the place of an input of the trace, or a constant
 
 

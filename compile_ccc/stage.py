@@ -78,6 +78,9 @@ class Given:
     varied: frozenset[int] = frozenset()
 
 
+NOT_GIVEN = Given()
+
+
 def trace_anew(
     f: Callable[..., Any],
     captured: Captured,
@@ -87,7 +90,7 @@ def trace_anew(
     fixed: tuple[int, ...] = (),
     closed: bool = False,
     read: Watch = NOTHING,
-    given: Given = Given(),
+    given: Given = NOT_GIVEN,
 ) -> Traced:
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
@@ -121,7 +124,7 @@ def stage(
     arity: int,
     own: Trace,
     fixed: tuple[int, ...] = (),
-    given: Given = Given(),
+    given: Given = NOT_GIVEN,
 ) -> tuple[Any, Type, tuple[int, ...], Answers | None]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 

@@ -38,7 +38,7 @@ from compile_ccc.foreign import fixed_parts
 from compile_ccc.ran import ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
-from compile_ccc.stage import Given, Traced, stage, trace_anew
+from compile_ccc.stage import NOT_GIVEN, Given, Traced, stage, trace_anew
 from compile_ccc.watch import Watch
 from compile_ccc.writing import is_known
 
@@ -146,7 +146,7 @@ _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
 _anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
 
 
-def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = Given()) -> Traced:
+def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = NOT_GIVEN) -> Traced:
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))

@@ -135,6 +135,14 @@ def numpy_on_a_tracer(x):
     return np.sin(x)  # LINE
 
 
+def masked(x):
+    return jnp.sum(x[x > 0])
+
+
+def as_text(x):
+    return len(f"{x:.2f}") * x
+
+
 def as_index(i):
     return [1.0, 2.0][i]  # LINE
 
@@ -196,8 +204,8 @@ PROGRAMS = {
     "an array for a function": (lambda: function(lambda f: f(one), F)(one), E.ArgumentError, "(f32[] ⇝ f32[])"),
     "text": (lambda: ccc(lambda x: x)("a"), E.ArgumentError, "'a' of type str"),
     "no function": (lambda: ccc(3.0)(one), E.ArgumentError, "got: 3.0"),
-    "a mask of traced values": (lambda: jax.jit(grad(lambda x: jnp.sum(x[x > 0])))(three), E.TracedBranchError, "jnp.where"),
-    "the text of a traced value": (lambda: jax.jit(ccc(lambda x: len(f"{x:.2f}") * x))(one), E.TracedBranchError, "format"),
+    "a mask of traced values": (lambda: jax.jit(grad(masked))(three), E.TracedBranchError, "jnp.where"),
+    "the text of a traced value": (lambda: jax.jit(ccc(as_text))(one), E.TracedBranchError, "format"),
     "a lambda for a term": (lambda: C.equal(lambda x: x, ID, F32), E.ArgumentError, "trace(f, domain).term"),
     "text for a term": (lambda: C.normalise("x", F32), E.ArgumentError, "got: 'x'"),
     "a meaning without a signature": (lambda: define("most", max, lambda g, y, x: g), E.ArgumentError, "signature"),
