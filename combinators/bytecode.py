@@ -13,6 +13,7 @@ from combinators.memo import ByObject
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
+_SETS = _STORES | {"DELETE_GLOBAL", "DELETE_DEREF"}
 _NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
 
@@ -24,6 +25,7 @@ class _Names(NamedTuple):
 
 
 _loaded: ByObject[types.CodeType, tuple[str, ...]] = ByObject("variables in bytecode")
+_stored: ByObject[types.CodeType, frozenset[str]] = ByObject("variables set in bytecode")
 _known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
 
 
@@ -76,6 +78,16 @@ def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
             yield step.argval, level
         elif isinstance(step.argval, int) and step.opname.startswith("LOAD"):
             level = step.argval
+
+
+def stored(code: types.CodeType) -> frozenset[str]:
+    """The variables outside of a function that it sets: those of its module, and those in its cells."""
+    found = _stored.get(code)
+    if found is None:
+        names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS}
+        names = names.union(*map(stored, _inner(code)))
+        found = _stored.put(code, frozenset(names - {*code.co_cellvars, *code.co_varnames}))
+    return found
 
 
 def is_note(value: Any) -> bool:

@@ -125,14 +125,14 @@ class Asked:
     The inputs are `values`, None where one is not known, of which `varied` are those that is differentiated by.
     """
 
-    def __init__(self, values: Sequence[Any], varied: frozenset[int]):
+    def __init__(self, values: Sequence[Any], varied: frozenset[int], numbers: bool = False):
         self._values, self._varied = values, varied
         self._trace: Any = None
         self._known: dict[Any, Any] = {}  # by variables of the program
         self._places: dict[Any, int] = {}
         self.told: list[tuple[Sequence[Any], Callable[..., Any], Any]] = []
         self.wanted: set[int] = set()  # places of inputs that are to be code
-        self.numbers = False  # whether Python got a number that may be another one in the next call
+        self.numbers = numbers  # whether Python has numbers that may be others in the next call
 
     def begin(self, tracers: Sequence[Any]) -> None:
         """Makes the trace that is running, of which these are the inputs, one that can be asked."""
@@ -150,6 +150,14 @@ class Asked:
         """Lets go of the trace."""
         _traces.pop(id(self._trace), None)
         self._known, self.told = {}, []
+
+    def settled(self, tracer: Any) -> Any:
+        """What Python keeps of a tracer when the trace has ended: its value, if that is known."""
+        try:
+            value = self.value(tracer) if isinstance(tracer, Asking) else tracer
+        except Unknown:
+            return tracer
+        return value.item() if isinstance(tracer, Asking) and tracer.weak_type and not tracer.shape else value
 
     def value(self, tracer: Any) -> Any:
         """The value of a tracer.  Raises `Unknown`."""

@@ -142,14 +142,14 @@ def lam(
 ) -> Lam:
     """λ parameter. body, with its free variables found by one walk over the block, some of them by other names."""
     free = free_variables(body, parameter)
-    return Lam(parameter, body, free, tuple(names.get(x, x.name) for x in free), rule, is_value)
+    return Lam(parameter, body, free, tuple([names.get(x, x.name) for x in free]), rule, is_value)
 
 
 def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:
     """The variables that a block uses and neither binds nor has as parameters, in the order of their first use."""
     bound = {*parameters, *(x for x, _ in block.bindings)}
     used = (a for _, e in block.bindings for a in atoms(e))
-    return tuple(dict.fromkeys(a for a in (*used, block.result) if isinstance(a, Var) and a not in bound))
+    return tuple(dict.fromkeys([a for a in (*used, block.result) if isinstance(a, Var) and a not in bound]))
 
 
 def atoms(e: Expression) -> Iterator[Atom]:

@@ -64,14 +64,16 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
     if ran is not None and not is_reported():
         return Watch(reason="what Python does not report, since other tools watch it")
     try:
-        return _Walk(ran, roots).watch
+        return Walk(ran, roots).watch
     except Unwatched as unwatched:
         return Watch(reason=str(unwatched))
     except Exception as error:  # of a user's class, which Python asks what its objects are
         return Watch(reason=f"an object that cannot be looked into ({type(error).__name__})")
 
 
-class _Walk(Places):
+class Walk(Places):
+    """The walk from these functions and roots.  Raises `Unwatched`."""
+
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
         super().__init__()
         self.ran = ran

@@ -61,7 +61,7 @@ class Traced:
     answers: Answers | None = None  # what Python was told of its inputs
 
     def closure(self, values: list[Any]) -> Closure:
-        environment = Context(*((self.constants if met else values)[i] for met, i in self.sources))
+        environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
         f = Closure(self.value, environment, self.origin)
         if not any(isinstance(v, Closure) for v in environment):
             return f
@@ -72,10 +72,14 @@ class Traced:
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by."""
+    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
+
+    When the function has run, `at_end` puts values in the place of tracers that it left somewhere.
+    """
 
     leaves: tuple[Any, ...] = ()
     varied: frozenset[int] = frozenset()
+    at_end: Callable[[Callable[[Any], Any]], None] = lambda _: None
 
 
 NOT_GIVEN = Given()
@@ -105,8 +109,9 @@ def trace_anew(
         own.has_functions,
     )
     place = {x: i for i, x in enumerate(outer)}
-    sources = tuple((place[x] < len(met), place[x] - (0 if place[x] < len(met) else len(met))) for x in lam.free)
-    environment = Context(*(x.type for x in lam.free))
+    count = len(met)
+    sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
+    environment = Context(*[x.type for x in lam.free])
     code = translate(lam)
     value = stated(code, environment)
     if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
@@ -140,25 +145,28 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [v if _is_given(v) else None for v in (*captured.values, *given.leaves)]
+    inputs = [v if isinstance(v, _TOLD) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
-    varied = frozenset(len(types) + i for i in given.varied)
+    start = len(types)
+    varied = frozenset([start + i for i in given.varied])
     wanted: set[int] = set()
 
     def flat(*leaves: Any) -> list[Any]:
-        asked = Asked(inputs, varied)
+        asked = Asked(inputs, varied, numbers=bool(captured.written))
         if not own.closed:
             asked.begin(leaves)
         try:
             if fixed:
                 leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
             values, x = unflatten(leaves, (types, dom), own)
-            tracers = ((i, v) for i, v in enumerate(values) if isinstance(v, jax.core.Tracer))
             inside.clear()
-            inside.update((i, weakref.ref(v)) for i, v in tracers)
-            rebuilt = captured.rebuild(values)
-            with closing() if live else nullcontext(), nullcontext() if own.closed else users_own():
+            for i, v in enumerate(values):
+                if isinstance(v, jax.core.Tracer):
+                    inside[i] = weakref.ref(v)
+            room = nullcontext() if own.closed else users_own()
+            with closing() if live else nullcontext(), room, captured.rebuilt(values, asked.settled) as rebuilt:
                 result = rebuilt(*(x if arity != 1 else (x,)))
+            given.at_end(asked.settled)
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
@@ -194,9 +202,7 @@ def stage(
     return program, cods[-1], fixed, told[-1]
 
 
-def _is_given(value: Any) -> bool:
-    """Whether Python can be told a value: that of no type, and of no function."""
-    return isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array)
+_TOLD = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # values that Python can be told
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -38,6 +40,7 @@ from compile_ccc.foreign import fixed_parts
 from compile_ccc.ran import ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
+from compile_ccc.settled import settle
 from compile_ccc.stage import NOT_GIVEN, Given, Traced, stage, trace_anew
 from compile_ccc.watch import Watch
 from compile_ccc.writing import is_known
@@ -116,7 +119,7 @@ def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     """The closure of a function of one argument that closes over values of a trace: they become its environment."""
-    return trace_anew(f, Captured((), [], [], lambda _: f, []), [], dom, 1, closed=True).closure([])
+    return trace_anew(f, Captured((), [], [], lambda *_: nullcontext(f)), [], dom, 1, closed=True).closure([])
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ class _Anew:
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_CHANGES = "what it changes itself"
 _PATHS = 16  # of Python through one program, that are kept
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
 _anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
@@ -162,12 +166,16 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
             return known.traced
     lasting = all(is_lasting(g) for g, _ in rules_of(f))
     if anew is not None and anew.certain:
+        if anew.read.reason == _CHANGES:
+            given = replace(given, at_end=partial(settle, [f]))
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
-    before = reached(None, [f, *parts])
+    roots = [f, *parts]
+    before = reached(None, roots)
     if before.reason and anew is not None:
         before = anew.after
     held = before.holds()
+    given = replace(given, at_end=lambda settled: None if before.holds() else settle(roots, settled))
     with running() as ran:
         result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
     if result.fixed:
@@ -179,7 +187,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         return replace(result, read=Watch(reason="a value of a program that is being traced"))
     changed = not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *parts])
-    read = Watch(reason="what it changes itself") if changed and not after.reason else after
+    read = Watch(reason=_CHANGES) if changed and not after.reason else after
     if read.reason:
         certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)

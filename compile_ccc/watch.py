@@ -44,6 +44,16 @@ class Variable:
         """The variable with its slot, and the type of what it holds now."""
         return Variable(self.owner, self.name, slot, _kind(value))
 
+    def write(self, new: Callable[[Any], Any]) -> None:
+        """Makes of what it holds something else, if it holds anything."""
+        if isinstance(self.owner, dict):
+            if self.name in self.owner and (value := new(self.owner[self.name])) is not self.owner[self.name]:
+                self.owner[self.name] = value
+        elif hasattr(self.owner, self.name) and (value := new(getattr(self.owner, self.name))) is not getattr(
+            self.owner, self.name
+        ):
+            setattr(self.owner, self.name, value)
+
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)

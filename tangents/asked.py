@@ -83,7 +83,7 @@ def asked_arguments(
                 got=argument_type(arguments[i]),
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
-    return tuple(i % len(arguments) for i in numbers)
+    return tuple([i % len(arguments) for i in numbers])
 
 
 def closed_over_static(

@@ -1,0 +1,51 @@
+"""State that a function keeps on objects: the tracers that it left there, as the values that they stand for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.core
+
+from compile_ccc.places import Unwatched
+from compile_ccc.reached import Walk
+
+
+def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> None:
+    """Puts values in the place of tracers in all objects, modules and containers that a function reaches."""
+    try:
+        _Settling(roots, settled)
+    except Unwatched:
+        return  # of more than can be looked at, what was met is settled
+
+
+class _Settling(Walk):
+    def __init__(self, roots: Iterable[Any], settled: Callable[[Any], Any]):
+        self.settled = settled
+        super().__init__(None, roots)
+
+    def variable(self, variables: dict[str, Any], name: str) -> None:
+        self._in(variables, [name])
+        super().variable(variables, name)
+
+    def entries(self, d: Any, held: bool) -> None:
+        if isinstance(d, dict):
+            self._in(d, list(dict.keys(d)))
+        super().entries(d, held)
+
+    def value(self, value: Any, held: bool) -> None:
+        if isinstance(value, list | deque):
+            self._in(value, range(len(value)))
+        super().value(value, held)
+
+    def _in(self, container: Any, keys: Iterable[Any]) -> None:
+        for key in keys:
+            old = container[key]
+            if isinstance(old, jax.core.Tracer):
+                container[key] = self.settled(old)
+            elif isinstance(old, tuple):
+                leaves, form = jax.tree.flatten(old)
+                if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+                    container[key] = form.unflatten(map(self.settled, leaves))
