@@ -69,7 +69,7 @@ class Arrow(Composable):
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
-        closure, found = located(f, arguments)
+        closure, found = located(f, arguments, ())
         result = apply_closure(closure, arguments)
         if f is self:
             self._calls.note(arguments, None, closure, pack(arguments), found, result)
@@ -145,8 +145,7 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None) -> tuple[Closure, Found | None]:
     """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function.
 
-    Python may ask for the values of the arguments; of those that are `asked`, all if it says nothing, the derivative
-    is taken.
+    Python may ask for the values of the arguments.  Those that are `asked`, all if it says nothing, are differentiated.
     """
     match f:
         case Closure():

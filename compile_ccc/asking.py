@@ -148,7 +148,8 @@ class Asked:
 
     def end(self) -> None:
         """Lets go of the trace."""
-        _traces.pop(id(self._trace), None)
+        if _traces.pop(id(self._trace), None) is not None:
+            self._trace.__class__ = jax_traces.Tracing  # what JAX wraps around rules of derivatives holds it
         self._known, self.told = {}, []
 
     def settled(self, tracer: Any) -> Any:

@@ -145,7 +145,7 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [v if isinstance(v, _TOLD) else None for v in (*captured.values, *given.leaves)]
+    inputs = [v if isinstance(v, TOLD) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
     varied = frozenset([start + i for i in given.varied])
@@ -161,7 +161,7 @@ def stage(
             values, x = unflatten(leaves, (types, dom), own)
             inside.clear()
             for i, v in enumerate(values):
-                if isinstance(v, jax.core.Tracer):
+                if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             with closing() if live else nullcontext(), room, captured.rebuilt(values, asked.settled) as rebuilt:
@@ -194,15 +194,19 @@ def stage(
         return attempt((*known, *more)) if more else program
 
     def knowable() -> list[int]:
-        concrete = (i for i, v in enumerate(inputs) if v is not None and not isinstance(v, jax.core.Tracer))
-        return [i for i in concrete if i not in varied]
+        return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
     return program, cods[-1], fixed, told[-1]
 
 
-_TOLD = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # values that Python can be told
+def is_concrete(value: Any) -> bool:
+    """Whether a value is known now, and no function."""
+    return isinstance(value, TOLD) and not isinstance(value, jax.core.Tracer)
+
+
+TOLD = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # values that Python can be told
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

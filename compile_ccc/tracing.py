@@ -41,9 +41,8 @@ from compile_ccc.ran import ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
 from compile_ccc.settled import settle
-from compile_ccc.stage import NOT_GIVEN, Given, Traced, stage, trace_anew
+from compile_ccc.stage import NOT_GIVEN, Given, Traced, is_concrete, stage, trace_anew
 from compile_ccc.watch import Watch
-from compile_ccc.writing import is_known
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,8 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     inputs = [*captured.values, *given.leaves]
     values = lambda fixed: [inputs[i] for i in fixed]
-    fixed = tuple([i for i in _fixed.get(of_types) or () if i < len(inputs) and is_known(inputs[i])])
+    count = len(captured.values)  # what is differentiated by is never code
+    fixed = tuple([i for i in _fixed.get(of_types) or () if i - count not in given.varied and is_concrete(inputs[i])])
     key = (of_types, fixed, key_of(values(fixed)) if fixed else ())
     anew = _anew.get(key)
     for known in (_kept.get(key) or ()) if anew is None else ():

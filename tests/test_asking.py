@@ -190,3 +190,21 @@ def test_what_an_inner_function_asks_is_a_question_of_the_whole():
 
     derivative = grad(f)
     assert [derivative(1.0, 2.0), derivative(5.0, 2.0), derivative(1.5, 2.0)] == [4.0, 3.0, 4.0]
+
+
+def test_what_is_differentiated_is_no_code():
+    table = {2.0: 5.0, 3.0: 7.0}
+    f = lambda x, n: x * table[n] + n * x
+    assert grad(f)(2.0, 3.0) == 10.0
+    assert ccc(f)(2.0, 3.0) == 20.0
+    with pytest.raises(TracedBranchError, match="table"):
+        grad(f, 1)(2.0, 3.0)
+    g = lambda x, n: x * n if hash(n) else n
+    assert grad(g)(2.0, 3.0) == 3.0
+    assert grad(lambda x, n: grad(g)(x, 3.0) * n, 1)(2.0, 5.0) == 3.0
+
+
+def test_no_tracer_outlives_its_trace():
+    with jax.checking_leaks():
+        assert grad(squared_until)(20.0) == 40.0
+        assert grad(lambda x, n: x**n if n > 1 else x)(2.0, 3) == 12.0
