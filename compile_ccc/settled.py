@@ -9,16 +9,15 @@ from typing import Any
 import jax
 import jax.core
 
-from compile_ccc.places import Unwatched
 from compile_ccc.reached import Walk
 
 
 def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> None:
-    """Puts values in the place of tracers in all objects, modules and containers that a function reaches."""
+    """Puts values in the place of tracers in the objects, modules and containers that a function reaches."""
     try:
         _Settling(roots, settled)
-    except Unwatched:
-        return  # of more than can be looked at, what was met is settled
+    except Exception:
+        return  # of more than can be looked at, and of what runs a user's code, what was met before is settled
 
 
 class _Settling(Walk):
@@ -31,21 +30,22 @@ class _Settling(Walk):
         super().variable(variables, name)
 
     def entries(self, d: Any, held: bool) -> None:
-        if isinstance(d, dict):
+        if issubclass(type(d), dict):
             self._in(d, list(dict.keys(d)))
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
-        if isinstance(value, list | deque):
+        if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
         super().value(value, held)
 
     def _in(self, container: Any, keys: Iterable[Any]) -> None:
         for key in keys:
             old = container[key]
-            if isinstance(old, jax.core.Tracer):
+            kind = type(old)  # what an object says that it is may be the user's
+            if issubclass(kind, jax.core.Tracer):
                 container[key] = self.settled(old)
-            elif isinstance(old, tuple):
+            elif issubclass(kind, tuple):
                 leaves, form = jax.tree.flatten(old)
                 if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
                     container[key] = form.unflatten(map(self.settled, leaves))

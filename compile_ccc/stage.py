@@ -164,7 +164,7 @@ def stage(
                 if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
-            with closing() if live else nullcontext(), room, captured.rebuilt(values, asked.settled) as rebuilt:
+            with captured.rebuilt(values, asked.settled) as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
             given.at_end(asked.settled)
             cods.append(_result_type(result, f))

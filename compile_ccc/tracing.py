@@ -154,7 +154,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     types = [argument_type(v) for v in captured.values]
     leaves, form = jax.tree.flatten((dom, types))
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
-    inputs = [*captured.values, *given.leaves]
+    inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(types) - len(given.leaves))]
     values = lambda fixed: [inputs[i] for i in fixed]
     count = len(captured.values)  # what is differentiated by is never code
     fixed = tuple([i for i in _fixed.get(of_types) or () if i - count not in given.varied and is_concrete(inputs[i])])
