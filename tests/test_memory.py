@@ -52,8 +52,8 @@ def test_fresh_functions_leave_nothing_behind(use):
         clear_caches()
         return living()
 
-    before = forgotten(range(3))
-    assert forgotten(range(3, 11)) == before
+    before, after = forgotten(range(3)), forgotten(range(3, 11))
+    assert {kind: n for kind, n in after.items() if n > before[kind]} == {}  # what others left may go in between
 
 
 @pytest.mark.parametrize("use", ["represent", "jvp", "grad"])  # operations that run are kept by JAX, for each shape
