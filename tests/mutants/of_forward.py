@@ -87,6 +87,6 @@ MUTANTS = {
     "a Jacobian is transposed": ("a Jacobian", Code(jacobians._columns, "y=y: (y, x)", "y=y: (x, y)")),
     "a Hessian is by the first argument": (
         "a Hessian",
-        Code(jacobians._hessian, 'spec.leaves(x), "forward")', 'replace(spec, asked=(0,)).leaves(x), "forward")'),
+        Code(jacobians._hessian, "spec.leaves(x), spec)", "replace(spec, asked=(0,)).leaves(x), spec)"),
     ),
 }

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from compile_ccc import batched, captures, lambda_terms, read, stage, tracing
+from compile_ccc import batched, captures, lambda_terms, read, rebuilt, stage, tracing
 from tests.mutants.breaking import Code
 
 translate = import_module("compile_ccc.translate")  # hidden by a function of the same name
@@ -79,18 +79,18 @@ MUTANTS = {
     "a default is kept as it was": (
         "functions with other defaults",
         Code(
-            captures._Rebuild._function,
+            rebuilt._Rebuild._function,
             'new.__defaults__ = tuple(self.build(p) for (kind, _), p in plans.items() if kind == "default") or None',
             "new.__defaults__ = f.__defaults__",
         ),
     ),
     "defaults are not captured": (
         "functions with other defaults",
-        Code(captures._places, '*(("default", i) for i in range(len(f.__defaults__ or ()))),', ""),
+        Code(rebuilt.places, "for i in range(len(defaults))] if defaults", "for i in range(0)] if defaults"),
     ),
     "the key does not tell what is code": (
         "functions that capture other strings",
-        Code(captures._Reader.read, "key_of(value)), _Keep", "type(value)), _Keep"),
+        Code(captures._Reader.read, "key_of(value)), Keep(", "type(value)), Keep("),
     ),
     "the cache does not ask for the key": (
         "functions that capture other strings",
@@ -103,7 +103,7 @@ MUTANTS = {
     "a partial application keeps its numbers": (
         "partial applications",
         Code(
-            captures._Rebuild._make,
+            rebuilt._Rebuild._make,
             "return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))",
             "return value",
         ),
@@ -112,8 +112,8 @@ MUTANTS = {
         "two variables of one value",
         Code(
             captures._Reader.read,
-            "if _is_environment(value):",
-            "if _is_environment(value) and not isinstance(value, float):",
+            "if is_environment(value):",
+            "if is_environment(value) and not isinstance(value, float):",
         ),
     ),
     # vmap
