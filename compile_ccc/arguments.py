@@ -83,7 +83,10 @@ def is_static(argument: Any) -> bool:
 def _is_value(leaf: Any) -> bool:
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in "OSUmM"  # objects, text, times
-    return isinstance(leaf, bool | int | float | complex | jax.Array | jax.ShapeDtypeStruct) or is_function_value(leaf)
+    return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)
+
+
+VALUES = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # of which Python can know what they are
 
 
 def _flatten_records(value: Any) -> tuple[list[Any], Any]:

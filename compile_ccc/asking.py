@@ -74,11 +74,11 @@ class Asking(jax_traces.Tracer):
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
         asked = _asked_of(self)
+        if asked is None:
+            return otherwise()
         try:
-            value = None if asked is None else asked.value(self)
+            value = asked.value(self)
         except Unknown:
-            value = None
-        if asked is None or value is None:
             return otherwise()
         answer = how(value)
         asked.tell([self], how, answer)

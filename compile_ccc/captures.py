@@ -186,7 +186,7 @@ def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
     """What a value is made of: (label, the variable that holds it if there is one, part); None for a plain object."""
     match value:
         case types.FunctionType():
-            return [_place(value, *place) for place in places(value, loaded(value.__code__))]
+            return [_place(value, *place) for place in places(value)]
         case types.MethodType():
             return [("self", None, value.__self__), ("method", None, value.__func__)]
         case functools.partial():

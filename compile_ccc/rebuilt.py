@@ -26,6 +26,7 @@ from compile_ccc.ran import Replaced
 from compile_ccc.watch import Variable
 
 type Plan = Keep | Slot | Make | Copy
+type _Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +80,11 @@ class rebuilt:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
-        self._rebuild.copies += [(own, new, [*own.keys(), *own.values()]) for own, new in with_attributes]
-        if kind is None and (self._written or self._rebuild.copies):
-            self._write()
+        copies = [*self._rebuild.copies, *((own, new, _held(own)) for own, new in with_attributes)]
+        if kind is None and (self._written or copies):
+            self._write(copies)
 
-    def _write(self) -> None:
-        copies = self._rebuild.copies
+    def _write(self, copies: list[_Copied]) -> None:
         known = {id(v): original for v, original in zip(self._rebuild.values, self._originals, strict=True)}
         known |= {id(copy): original for original, copy, _ in copies}
 
@@ -117,7 +117,7 @@ class _Rebuild:
     def __init__(self, values: list[Any]):
         self.values = values
         self.made: dict[int, Any] = {}
-        self.copies: list[tuple[Any, Any, list[Any]]] = []  # of containers that may change, with what they held
+        self.copies: list[_Copied] = []
         self.functions: list[tuple[Any, Any]] = []  # whose attributes may change
 
     def build(self, plan: Plan) -> Any:
@@ -156,7 +156,7 @@ class _Rebuild:
 
     def _function(self, plan: Make, f: types.FunctionType) -> Any:
         """A cell without environment stays the same object, since the function may assign to it."""
-        plans = dict(zip(places(f, loaded(f.__code__)), (part for _, part in plan.parts), strict=True))
+        plans = dict(zip(places(f), (part for _, part in plan.parts), strict=True))
         cells = f.__closure__ or ()
         varying = [("cell", i) in plans and not isinstance(plans["cell", i], Keep) for i in range(len(cells))]
         new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
@@ -190,10 +190,10 @@ def is_environment(value: Any) -> bool:
             return False
 
 
-def places(f: types.FunctionType, named: tuple[str, ...]) -> list[tuple[str, Any]]:
+def places(f: types.FunctionType) -> list[tuple[str, Any]]:
     """Where a function holds values: its cells, defaults, and those of the global names that are of its environment."""
     variables, defaults = f.__globals__, f.__defaults__ or ()
     found = [("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not is_empty(cell)] if f.__closure__ else []
     found += [("default", i) for i in range(len(defaults))] if defaults else []
     found += [("keyword", name) for name in f.__kwdefaults__] if f.__kwdefaults__ else []
-    return found + [("global", n) for n in named if n in variables and is_environment(variables[n])]
+    return found + [("global", n) for n in loaded(f.__code__) if n in variables and is_environment(variables[n])]

@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.core
-import numpy as np
 
 from combinators import rules, staging
 from combinators.context import Context
@@ -25,7 +24,7 @@ from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
 from combinators.values import Closure, depth_of
-from compile_ccc.arguments import argument_type, check_arity, parameter_name
+from compile_ccc.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.asking import Answers, Asked
 from compile_ccc.captures import Captured
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
@@ -145,7 +144,7 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [v if isinstance(v, TOLD) else None for v in (*captured.values, *given.leaves)]
+    inputs = [v if isinstance(v, VALUES) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
     varied = frozenset([start + i for i in given.varied])
@@ -180,7 +179,7 @@ def stage(
         wanted.clear()
         try:
             program = staging.program(flat, structs)
-        except (NotImplementedError, TypeError, ValueError) as error:
+        except (NotImplementedError, TypeError, ValueError) as error:  # JAX says the last of what has no hash
             numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
             more = {*numbers, *wanted.intersection(knowable())} - set(known)
             if not more:
@@ -203,10 +202,7 @@ def stage(
 
 def is_concrete(value: Any) -> bool:
     """Whether a value is known now, and no function."""
-    return isinstance(value, TOLD) and not isinstance(value, jax.core.Tracer)
-
-
-TOLD = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # values that Python can be told
+    return isinstance(value, VALUES) and not isinstance(value, jax.core.Tracer)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

@@ -46,20 +46,26 @@ class Variable:
 
     def write(self, new: Callable[[Any], Any]) -> None:
         """Makes of what it holds something else, if it holds anything."""
+        try:
+            old = self._now()
+        except (LookupError, ValueError):  # deleted: a cell is empty then
+            return
+        if (value := new(old)) is old:
+            return
         if isinstance(self.owner, dict):
-            if self.name in self.owner and (value := new(self.owner[self.name])) is not self.owner[self.name]:
-                self.owner[self.name] = value
-        elif hasattr(self.owner, self.name) and (value := new(getattr(self.owner, self.name))) is not getattr(
-            self.owner, self.name
-        ):
+            self.owner[self.name] = value
+        else:
             setattr(self.owner, self.name, value)
 
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
-        value = self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
+        value = self._now()
         if _kind(value) is not self.type:
             raise Changed
         return value
+
+    def _now(self) -> Any:
+        return self.owner[self.name] if isinstance(self.owner, dict) else getattr(self.owner, self.name)
 
 
 def _kind(value: Any) -> Any:

@@ -21,7 +21,7 @@ from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward import forward
-from tangents.functions import code_of, is_unknown
+from tangents.functions import is_unknown, require_known
 from tangents.operators import differential
 
 
@@ -100,5 +100,4 @@ def _check(name: str, primals: Any, tangents: Any) -> None:
             hint="a single argument needs a comma: (x,)",
         )
     no_types(primals)
-    for f in filter(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)):
-        code_of(f)  # along what, is not known
+    require_known(jax.tree.leaves(primals, is_leaf=is_unknown))

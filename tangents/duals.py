@@ -16,7 +16,7 @@ import jax
 
 from combinators.errors import ArgumentError
 from combinators.types import is_discrete, type_of
-from tangents.leaves import weakly, zero_leaf
+from tangents.leaves import as_weak, zero_leaf
 from tangents.public import component, converted, described, is_tag, misfit, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
@@ -62,12 +62,7 @@ def dense(x: Any) -> Any:
 
     It has a weak type where x has.
     """
-    return jax.tree.map(lambda leaf: _alike(_tangent(leaf), leaf), x)
-
-
-def _alike(t: Any, leaf: Any) -> Any:
-    type = type_of(primal(leaf))
-    return t if is_discrete(type) else weakly(t, type.weak)
+    return jax.tree.map(lambda leaf: as_weak(_tangent(leaf), primal(leaf)), x)
 
 
 def activated(x: Any, t: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -35,6 +36,12 @@ def code_of(f: Any) -> Closure:
 def is_unknown(f: Any) -> bool:
     """Whether this is a function of which only the type is known."""
     return isinstance(f, Opaque)
+
+
+def require_known(leaves: Iterable[Any]) -> None:
+    """Raises `UnsupportedError` for a function among these of which only the type is known: so is what it captured."""
+    for f in filter(is_unknown, leaves):
+        code_of(f)
 
 
 def check_environments(x: Any, space: Space) -> None:

@@ -20,7 +20,7 @@ from combinators.errors import NotDifferentiableError
 from combinators.evaluate import evaluate
 from combinators.infer import infer
 from combinators.terms import Eval
-from combinators.types import Tensor, is_discrete, shape_struct, type_of
+from combinators.types import Tensor, shape_struct, type_of
 from combinators.values import Closure
 from compile_ccc.operators import on_leaves
 from compile_ccc.recording import record
@@ -30,7 +30,7 @@ from tangents.duals import dual, widened
 from tangents.environment import ENVIRONMENT
 from tangents.forward import forward
 from tangents.functions import check_environments
-from tangents.leaves import filled, placed, weakly
+from tangents.leaves import filled, placed, real, weakly
 from tangents.operators import differential
 from tangents.represent import rep
 from tangents.sparse import hold, marks, release, remark, split
@@ -182,8 +182,8 @@ def _derivatives(
     The leaves are types unless they are wanted.
     """
     leaves = jax.tree.leaves(x)
-    of_x = _real({i: type_of(leaves[i]) for i in jax.tree.leaves(asked)})
-    of_y = _real(dict(enumerate(types[:count])))
+    of_x = real({i: type_of(leaves[i]) for i in jax.tree.leaves(asked)})
+    of_y = real(dict(enumerate(types[:count])))
     mode = _mode(spec, of_x, of_y)
     wanted = spec.has_aux or spec.with_value
     if of_x and of_y:
@@ -289,11 +289,6 @@ def _no_jacobian(what: str, expected: str, got: Types) -> NotDifferentiableError
 
 def _is_complex(type: Tensor) -> bool:
     return bool(jnp.issubdtype(type.dtype, np.complexfloating))
-
-
-def _real(types: Types) -> Types:
-    """The types that are not discrete."""
-    return {i: t for i, t in types.items() if not is_discrete(t)}
 
 
 def _size(types: Types) -> int:

@@ -12,7 +12,7 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from combinators.infer import infer, is_function
 from combinators.terms import Eval
-from combinators.types import LEAF, children, is_discrete, type_of
+from combinators.types import LEAF, Tensor, children, is_discrete, type_of
 from combinators.values import Closure
 from tangents.calls import ABSENT, Absent, Block, Calls
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
@@ -80,11 +80,12 @@ def _complete(block: Block, f: Any) -> Block:
 def alike(g: Cotangent, x: Any, is_leaf: IsLeaf) -> Any:
     """`dense`, for the user: the cotangent of a Python number, whose type is weak, is of a weak type too."""
     leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
-    return form.unflatten(map(_alike, form.flatten_up_to(dense(g, x, is_leaf)), leaves))
+    values = [leaf.value if isinstance(leaf, Held) else leaf for leaf in leaves]
+    return form.unflatten(map(as_weak, form.flatten_up_to(dense(g, x, is_leaf)), values))
 
 
-def _alike(g: Any, leaf: Any) -> Any:
-    value = leaf.value if isinstance(leaf, Held) else leaf
+def as_weak(g: Any, value: Any) -> Any:
+    """The tangent, or cotangent, of a leaf, of a weak type if that of the value is."""
     return g if isinstance(value, Closure) or is_discrete(type := type_of(value)) else weakly(g, type.weak)
 
 
@@ -95,6 +96,11 @@ def weakly(array: Any, weak: bool) -> Any:
     return convert_element_type_p.bind(
         jnp.asarray(array), new_dtype=type_of(array).dtype, weak_type=True, sharding=None
     )
+
+
+def real(types: dict[int, Tensor]) -> dict[int, Tensor]:
+    """The types, by the numbers of their leaves, that are not discrete."""
+    return {i: t for i, t in types.items() if not is_discrete(t)}
 
 
 def symbolic(g: Any, x: Any, is_leaf: IsLeaf) -> Cotangent:

@@ -28,8 +28,8 @@ from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.derivatives import vjp
 from tangents.duals import dual, tangents_from_public, widened
 from tangents.forward import forward
-from tangents.functions import code_of, is_unknown
-from tangents.leaves import weakly, zero_leaf
+from tangents.functions import is_unknown, require_known
+from tangents.leaves import real, weakly, zero_leaf
 from tangents.operators import differential
 from tangents.pullbacks import Pullback
 
@@ -87,8 +87,7 @@ def linearize(f: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """
     flags(has_aux=has_aux)
     no_types(primals)
-    for function in filter(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)):
-        code_of(function)  # along what, is not known
+    require_known(jax.tree.leaves(primals, is_leaf=is_unknown))
     with called(primals) as back:
         f = setting_aside(f, primals, tuple(range(len(primals)))) if has_aux else f
         y, linear = _value_and_derivative(has_aux, closure_of(f, primals), primals)
@@ -147,5 +146,4 @@ def _flat(type: Type) -> tuple[tuple[Any, ...], Any]:
 
 
 def _real(x: Any) -> dict[int, Tensor]:
-    """The types of the leaves that are not discrete, by their numbers."""
-    return {i: t for i, leaf in enumerate(jax.tree.leaves(x)) if not is_discrete(t := type_of(leaf))}
+    return real(dict(enumerate(map(type_of, jax.tree.leaves(x)))))

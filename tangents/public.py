@@ -22,7 +22,7 @@ from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, require_values, type_of
 from combinators.values import Closure
 from tangents.calls import Calls
-from tangents.functions import code_of, is_unknown
+from tangents.functions import is_unknown, require_known
 from tangents.leaves import symbolic, zero_leaf
 from tangents.sparse import Cotangent, Held, IsLeaf, release
 
@@ -36,7 +36,7 @@ def zero(x: Any, functions: str = "environment") -> Any:
     one_of("functions", functions, ("environment", "list"), "the tangent space for functions")
     listed = functions == "list"
     leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or (listed and isinstance(v, Closure)))
-    _require_known(leaves)
+    require_known(leaves)
     require_values([leaf for leaf in leaves if not isinstance(leaf, Term)])
     return form.unflatten([() if isinstance(leaf, Term) else zero_leaf(leaf) for leaf in leaves])
 
@@ -49,15 +49,10 @@ def add(g: Any, h: Any) -> Any:
     is_leaf = lambda v: is_unknown(v) or _is_calls(v)
     leaves, form = jax.tree_util.tree_flatten_with_path(g, is_leaf=is_leaf)
     others, other = jax.tree.flatten(h, is_leaf=is_leaf)
-    _require_known([*(leaf for _, leaf in leaves), *others])
+    require_known([*(leaf for _, leaf in leaves), *others])
     if form != other:
         raise _not_of_one_value(form, other)
     return form.unflatten([_sum(path, a, b) for (path, a), b in zip(leaves, others, strict=True)])
-
-
-def _require_known(leaves: list[Any]) -> None:
-    for f in filter(is_unknown, leaves):
-        code_of(f)  # raises: of what it captured, which would be zero or added, nothing is known
 
 
 def _not_of_one_value(left: Any, right: Any) -> ArgumentError:

@@ -84,8 +84,8 @@ rate = 0.5
 def test_captured_numbers_are_told_as_they_are_now():
     global rate
     derivative = grad(lambda x: x**3 if rate > 1 else x * math.exp(rate))
-    for now, slope in ((0.5, math.exp(0.5)), (2.0, 12.0), (0.25, math.exp(0.25)), (3.0, 12.0)):
-        rate = now
+    for new, slope in ((0.5, math.exp(0.5)), (2.0, 12.0), (0.25, math.exp(0.25)), (3.0, 12.0)):
+        rate = new
         np.testing.assert_allclose(derivative(2.0), slope, rtol=1e-6)
 
 

@@ -218,3 +218,17 @@ def test_what_is_written_stays_a_number_of_python():
     f, state = MAKERS["an_entry_of_a_dict"]()
     grad(f)(1.0)
     assert type(state()["v"]) is float
+
+
+def test_a_variable_that_is_deleted_is_gone():
+    n = 3.0
+
+    def f(x):
+        nonlocal n
+        m = n
+        del n
+        return m * x
+
+    assert grad(f)(1.0) == 3.0
+    with pytest.raises(NameError, match="n"):
+        _ = n
