@@ -1,19 +1,19 @@
-"""What all terms have in common: they are interned, composed by `>>`, applied to values and printed."""
+"""What all terms have in common: they are interned, composed by `>>`, applied to values and printed.
+
+Combinators take Python functions wherever they take terms.  What they make of these is an arrow that is no term: it
+waits for its domain, on which functions can be traced.  Who can trace them says what such an arrow is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import is_
 from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
 from combinators.identity import Interned
-
-
-class Composable:
-    """Base class of what is no term, and stands beside terms in `f >> g`."""
-
-    __slots__ = ()
 
 
 class Term(metaclass=Interned):
@@ -25,21 +25,22 @@ class Term(metaclass=Interned):
     programs: int  # how many of them hold a program of their own for JAX
     holds_program: ClassVar[bool] = False
 
-    def __rshift__(self, other: Any) -> Term:
+    def __rshift__(self, other: Any) -> Any:
         from combinators.terms import compose
 
-        return NotImplemented if isinstance(other, Composable) else compose(self, other)
+        return compose(self, other)
 
-    def __rrshift__(self, other: Any) -> Term:
+    def __rrshift__(self, other: Any) -> Any:
         from combinators.terms import compose
 
         return compose(other, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         from combinators.evaluate import apply_term
+        from combinators.mixing import is_arrow, with_functions
 
         no_keywords(self, keywords)
-        return apply_term(self, arguments)
+        return with_functions(self, arguments) if any(map(is_arrow, arguments)) else apply_term(self, arguments)
 
     def __repr__(self) -> str:
         from combinators.show import brief
@@ -66,10 +67,54 @@ def combinator[T: Term](constructor: type[T]) -> type[T]:
     return dataclass(frozen=True, eq=False, repr=False, slots=True)(constructor)
 
 
-def only_terms(combinator: str, parts: tuple[Any, ...]) -> None:
-    """Raises `ArgumentError` if one of the arguments of a function is no term."""
+class Composable:
+    """Base class of arrows that hold Python functions: `term` has holes in the place of these."""
+
+    term: Term
+
+    def on(self, domain: Any) -> Term:
+        """The term that the arrow is on a domain, with what its functions captured as constants."""
+        raise NotImplementedError
+
+
+_kinds: list[Callable[[Any], Composable]] = []
+
+
+def holds_functions[T: Composable](kind: type[T]) -> type[T]:
+    """Makes this the class of arrows that hold functions: kind(f) holds f, and kind(term) is of a term with holes."""
+    _kinds.append(kind)
+    return kind
+
+
+def mixed(name: str, combinator: Callable[..., Term], *parts: Any) -> Any:
+    """combinator(*parts), a term; an arrow that waits for its domain, if the parts are not all terms.
+
+    Raises `ArgumentError` for a part that is no term, arrow or function.
+    """
+    terms = tuple([part if isinstance(part, Term) else _with_holes(part) for part in parts])
+    only_terms(name, terms)
+    term = combinator(*terms)
+    return term if all(map(is_, terms, parts)) else _kinds[0](term)
+
+
+def _with_holes(part: Any) -> Any:
+    if isinstance(part, Composable):
+        return part.term
+    return _kinds[0](part).term if callable(part) and _kinds else part
+
+
+def term_on(name: str, f: Any, domain: Any) -> Term:
+    """The term that an arrow is on a domain; a term is itself.  Raises `ArgumentError` for what is neither."""
+    if isinstance(f, Composable):
+        return f.on(domain)
+    only_terms(name, (f,))
+    return f
+
+
+def only_terms(combinator: str, parts: tuple[Any, ...], kinds: Any = Term) -> None:
+    """Raises `ArgumentError` if one of the arguments of a function is no term, or is of none of these kinds."""
     for index, part in enumerate(parts):
-        if not isinstance(part, Term):
+        if not isinstance(part, kinds):
             raise ArgumentError(
                 f"argument {index} of {combinator} is not a term",
                 expected="a term, such as C.id, C.proj(0) or C.primitive('sin')",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import jax
 
+from combinators.base import term_on
 from combinators.canonical import term_of
 from combinators.depth import deep
 from combinators.edges import whole
@@ -24,7 +25,7 @@ from combinators.semantics import Run
 from combinators.sharing import length
 from combinators.show import brief, show_marked
 from combinators.sums import Sum
-from combinators.terms import Case, Fold, Inject, Map, Scan, Term, only_terms, parts
+from combinators.terms import Case, Fold, Inject, Map, Scan, Term, parts
 from combinators.types import Type, type_of
 
 _SHORT = 200  # terms of so many combinators are shown whole
@@ -79,8 +80,8 @@ def equal(f: Term, g: Term, domain: Type, steps: int = STEPS, *, codomain: Type 
     a loop or a sum is left, those that take more than `steps`, and loops and open cases that carry functions.  `steps`
     and `codomain` are as for `normalise`.  Raises what `infer` raises, and `CompositionError` if the codomains differ.
     """
-    only_terms("equal", (f, g))
     whole("the number of steps", steps, 0)
+    f, g = term_on("equal", f, domain), term_on("equal", g, domain)
     type = abstract(type_of(domain))
     runs: list[Run] = []
     try:

@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators.base import term_on
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch
@@ -161,6 +162,7 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     Raises what `infer` raises, and `ArgumentError` if x is no value.
     """
     require_values(x)
+    term = term_on("evaluate", term, x)
     x = as_records(x)
     infer(term, x)
     return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators import loop_types as loops
+from combinators.base import term_on
 from combinators.context import Context, extend
 from combinators.depth import check_values, deep
 from combinators.errors import (
@@ -51,7 +52,6 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
-    only_terms,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure, is_closure, key_of_type, kind_of
@@ -64,8 +64,8 @@ def infer(term: Term, domain: Type) -> Type:
     The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
     part marked in the term where types do not meet.
     """
-    only_terms("infer", (term,))
     check_values(domain)
+    term = term_on("infer", term, domain)
     with whole(term):
         codomain = _infer(term, type_of(domain))
     check_values(codomain)

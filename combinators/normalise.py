@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from combinators.base import term_on
 from combinators.canonical import term_of
 from combinators.depth import deep
 from combinators.edges import whole
@@ -17,7 +18,7 @@ from combinators.infer import abstract
 from combinators.neutral import Graph
 from combinators.quote import read_back
 from combinators.semantics import Exhausted, Run
-from combinators.terms import Term, only_terms
+from combinators.terms import Term
 from combinators.types import UNKNOWN, Type, type_of
 
 STEPS = 100_000
@@ -36,8 +37,8 @@ def normalise(term: Term, domain: Type, steps: int = STEPS, *, codomain: Type = 
     `BudgetError` beyond `steps`, `UnsupportedError` where a loop or an open `case` carries functions, and what
     `infer` raises.
     """
-    only_terms("normalise", (term,))
     whole("the number of steps", steps, 0)
+    term = term_on("normalise", term, domain)
     type = abstract(type_of(domain))
     with within_budget(steps):
         run = Run(Graph(), term, steps)

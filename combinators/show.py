@@ -14,6 +14,7 @@ import jax
 import jax.core
 import wadler_lindig as wl
 
+from combinators.base import Composable
 from combinators.context import Context
 from combinators.depth import bottom_up, deep
 from combinators.edges import whole
@@ -53,9 +54,9 @@ _STEPS, _NAMES = 200, 200  # of long chains, and of parts with names, that `repr
 def show(term: Term, width: int = 100) -> str:
     """The text of `term`, in lines of at most `width` characters where that is possible; of anything else its repr."""
     width = whole("the width of a text", width, 1)
-    if not isinstance(term, Term):
-        return repr(term)
-    return _text(term, width, parts)
+    if isinstance(term, Composable):
+        return _text(term.term, width, parts)
+    return _text(term, width, parts) if isinstance(term, Term) else repr(term)
 
 
 @deep

@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from combinators.base import mixed
 from combinators.context import Context, extend
 from combinators.edges import whole
 from combinators.errors import ArgumentError, CompositionError
 from combinators.outline import outline
-from combinators.terms import Case, Inject, Tag, Term, only_terms
+from combinators.terms import Case, Inject, Tag, Term
 from combinators.types import Tensor, type_of
 
 TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path
@@ -82,15 +83,14 @@ def tag(n: int) -> Term:
     return Tag(whole("the number of alternatives of tag", n, 1))
 
 
-def case(*branches: Term) -> Term:
+def case(*branches: Any) -> Any:
     """case(f, g, ...) : Δ·(τ0 + τ1 + ...) ⇝ σ for f : Δ·τ0 ⇝ σ, ...; it distributes over what stands before the sum.
 
     On a pair (a, τ0 + τ1) the branches get (a, τi), on a sum alone just τi.
     """
-    only_terms("case", branches)
     if not branches:
         raise ArgumentError("a case has no branches", expected="a branch for each alternative", got="none")
-    return Case(branches)
+    return mixed("case", lambda *terms: Case(terms), *branches)
 
 
 def injected(index: int, count: int, x: Any) -> Sum:

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from combinators.base import Term, only_terms
+from combinators.base import Term, mixed
 from combinators.base import combinator as _term
 from combinators.depth import check_values
 from combinators.edges import check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
-from combinators.types import LEAF, Type, children, require_types, require_values
+from combinators.types import Type, children, require_types, require_values
 
 
 @_term
@@ -221,29 +221,31 @@ def _kept(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
-def compose(*steps: Term) -> Term:
+def compose(*steps: Any) -> Any:
     """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
+    return mixed("compose", _chain, *steps)
+
+
+def _chain(*steps: Term) -> Term:
     flat = tuple(f for step in steps for f in (step.steps if isinstance(step, Compose) else (step,)))
-    only_terms("compose", flat)
     return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
 
 
-def prod(*parts: Any) -> Term:
+def prod(*parts: Any) -> Any:
     """⟨f1, ..., fn⟩ : τ ⇝ (τ1, ..., τn).
 
     One argument that is a pytree of terms gives a product of that shape: `prod({"W": f, "b": g})`, `prod(Context(f))`.
     """
-    tree = parts[0] if len(parts) == 1 and not isinstance(parts[0], Term) else parts
+    tree = parts[0] if len(parts) == 1 and not callable(parts[0]) else parts
     check_values(tree)
-    return _product(tree)
+    leaves, form = jax.tree.flatten(tree, is_leaf=callable)
+    return mixed("prod", lambda *terms: _product(form.unflatten(terms)), *leaves)
 
 
 def _product(tree: Any) -> Term:
     if isinstance(tree, Term):
         return tree
     pairs, form = children(tree)
-    if form == LEAF:
-        only_terms("prod", (tree,))
     return Prod(tuple([_product(part) for _, part in pairs]), form)
 
 
@@ -253,36 +255,32 @@ def const(v: Any) -> Const:
     return Const(v)
 
 
-def curry(f: Term, argument: Type = None) -> Term:
+def curry(f: Any, argument: Type = None) -> Any:
     """curry(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·τ ⇝ σ.  `argument` states τ, which a function needs to cross a traced lambda."""
-    only_terms("curry", (f,))
     require_types("the argument of curry", argument)
-    return Curry(f, argument)
+    return mixed("curry", lambda f: Curry(f, argument), f)
 
 
-def extend(e: Term) -> Term:
+def extend(e: Any) -> Any:
     """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
-    only_terms("extend", (e,))
-    return Extend(e)
+    return mixed("extend", Extend, e)
 
 
-def call(f: Term, name: str) -> Term:
+def call(f: Any, name: str) -> Any:
     """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
-    only_terms("call", (f,))
     if not isinstance(name, str) or not name:
         raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
-    return Call(f, name)
+    return mixed("call", lambda f: Call(f, name), f)
 
 
-def checkpoint(f: Term, policy: Any = None, prevent_cse: bool = True) -> Term:
+def checkpoint(f: Any, policy: Any = None, prevent_cse: bool = True) -> Any:
     """checkpoint(f) : τ ⇝ σ for f : τ ⇝ σ, whose pullback keeps x : τ alone and runs f again: time instead of memory.
 
     `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
     """
-    only_terms("checkpoint", (f,))
     flags(prevent_cse=prevent_cse)
     check_policy(policy)
-    return Checkpoint(f, policy, prevent_cse)
+    return mixed("checkpoint", lambda f: Checkpoint(f, policy, prevent_cse), f)
 
 
 def parts(term: Term) -> tuple[Term, ...]:

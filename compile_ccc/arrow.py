@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 
-from combinators.base import Composable
-from combinators.context import Context
+from combinators.base import Composable, holds_functions, only_terms
+from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
@@ -20,9 +20,9 @@ from combinators.evaluate import applied, apply_closure, evaluate
 from combinators.host import with_own_exceptions
 from combinators.infer import infer
 from combinators.memo import remembered
-from combinators.origins import joint, with_origins
+from combinators.origins import with_origins
 from combinators.records import as_records, from_records
-from combinators.terms import Const, Curry, Extend, Id, Proj, Term, compose, only_terms, prod
+from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
 from combinators.types import Type, pack, require_values
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, binds, leaves_of
@@ -30,6 +30,7 @@ from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.mixed import Hole, functions_in, located_arrow
 from compile_ccc.optimise import optimise
 from compile_ccc.stage import NOT_GIVEN, Given
 from compile_ccc.tracing import Found, traced
@@ -50,14 +51,16 @@ class Translation:
     closure: Closure
 
 
+@holds_functions
 class Arrow(Composable):
-    """An arrow made of Python functions and terms, in the order in which they run.  See `ccc`."""
+    """An arrow of Python functions and combinators: a term with holes, in which the functions stand.  See `ccc`."""
 
-    def __init__(self, *steps: Any):
-        self.steps = tuple(s for step in steps for s in (step.steps if isinstance(step, Arrow) else (step,)))
+    def __init__(self, f: Any):
+        self.term = f if isinstance(f, Term) else Operator(Hole(f))
+        self.functions = functions_in(self.term)  # where a walk over what a program reads finds them
         self._calls = Dispatch(applied)
-        if len(self.steps) == 1 and callable(self.steps[0]):
-            functools.update_wrapper(self, self.steps[0], updated=())
+        if not isinstance(f, Term) and callable(f):
+            functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """One call of compiled code; inside a traced lambda, the Python functions themselves run."""
@@ -68,7 +71,7 @@ class Arrow(Composable):
     def _called(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
-            return functools.reduce(lambda args, step: (step(*spread(step, args)),), f.steps, arguments)[0]
+            return _run(f.term, arguments) if _runs(f.term) else closure_of(f, arguments)(*arguments)
         closure, found = located(f, arguments, ())
         result = apply_closure(closure, arguments)
         if f is self:
@@ -79,29 +82,54 @@ class Arrow(Composable):
         """The translation on a domain: arguments are arrays, `ShapeDtypeStruct`s, types or closures.  Runs nothing."""
         return trace(self, *arguments)
 
+    def on(self, domain: Any) -> Term:
+        """See `Composable`."""
+        return self.trace(domain).term
+
     def __rshift__(self, other: Any) -> Arrow:
-        return Arrow(self, _arrow(other))
+        return compose(self, other)
 
     def __rrshift__(self, other: Any) -> Arrow:
-        return Arrow(_arrow(other), self)
+        return compose(other, self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Arrow:
-        return self if instance is None else Arrow(MethodType(self.steps[0], instance))
+        f, rest = _first(self.term)
+        return self if instance is None or f is None else compose(MethodType(f, instance), *rest)
 
     def __repr__(self) -> str:
-        return " >> ".join(str(s) if isinstance(s, Term) else f"ccc({getattr(s, '__name__', s)})" for s in self.steps)
+        return repr(self.term)
 
 
-def _arrow(f: Any) -> Arrow | Term:
-    """What an arrow is composed with."""
-    if isinstance(f, Arrow | Term):
-        return f
-    raise ArgumentError(
-        "an arrow is composed with what is none",
-        expected="an arrow, or a term",
-        got=f"{f!r} of type {type(f).__name__}",
-        hint="ccc(f) makes an arrow of a Python function",
-    )
+def _first(term: Term) -> tuple[Any, tuple[Term, ...]]:
+    """The function that runs first, if one does, and what comes after it."""
+    match term:
+        case Operator(Hole(f)):
+            return f, ()
+        case Compose((Operator(Hole(f)), *rest)):
+            return f, tuple(rest)
+        case _:
+            return None, ()
+
+
+def _runs(f: Term) -> bool:
+    """Whether the functions of an arrow stand nowhere but in chains and products, so that they can simply run."""
+    inside = isinstance(f, Compose | Prod) and all(map(_runs, parts(f)))
+    return inside or isinstance(f, Operator) or not functions_in(f)
+
+
+def _run(f: Term, arguments: tuple[Any, ...]) -> Any:
+    """An arrow in a traced lambda: its Python functions run."""
+    match f:
+        case Operator(Hole(g)):
+            return g(*spread(g, arguments))
+        case Compose(steps):
+            for step in steps:
+                arguments = (_run(step, arguments),)
+            return arguments[0]
+        case Prod(inner, form):
+            return form.unflatten([_run(part, arguments) for part in inner])
+        case _:
+            return f(*arguments)
 
 
 def ccc(f: Callable[..., Any]) -> Arrow:
@@ -124,16 +152,22 @@ def trace(f: Any, *arguments: Any) -> Translation:
     Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.
     """
     domain = pack(tuple(map(argument_type, arguments)))
-    step = f.steps[0] if isinstance(f, Arrow) and len(f.steps) == 1 else f
-    closure = closure_of(step, arguments)
-    if isinstance(step, Term):
-        return Translation(None, step, domain, infer(step, domain), closure)
-    term = compose(prod(Context(*map(Const, closure.environment), Id())), closure.code.body)
-    if isinstance(step, Arrow | Closure):
-        return Translation(None, term, domain, closure.type.cod, closure)
-    result = _traced(step, arguments).traced
+    closure = closure_of(f, arguments)
+    term = f if isinstance(f, Term) else (f if isinstance(f, Arrow) else Arrow(f)).term
+    if not functions_in(term):
+        return Translation(None, term, domain, infer(term, domain), closure)
+    captured = (
+        Context(*map(Const, closure.environment))
+        if isinstance(closure.environment, Context)
+        else Const(closure.environment)
+    )
+    closed = compose(prod(extend(captured, Id())), closure.code.body)
+    first, rest = _first(term)
+    if first is None or rest or isinstance(first, Closure):
+        return Translation(None, closed, domain, closure.type.cod, closure)
+    result = _traced(first, arguments).traced
     closure = Closure(result.code, closure.environment, closure.origin)
-    return Translation(result.lam, term, domain, result.cod, closure)
+    return Translation(result.lam, closed, domain, result.cod, closure)
 
 
 def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
@@ -152,10 +186,12 @@ def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = 
             return f, None
         case Term():
             return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context()), None
-        case Arrow() if len(f.steps) == 1:
-            return located(f.steps[0], arguments, asked)
+        case Arrow(term=Operator(Hole(g))):
+            return located(g, arguments, asked)
         case Arrow():
-            return _chain(f.steps, arguments), None
+            return (
+                located_arrow(f.term, arguments, closure_of) if f.functions else closure_of(f.term, arguments)
+            ), None
         case _:
             given = _given(arguments, range(len(arguments)) if asked is None else asked)
             found = _traced(f, arguments, given)
@@ -193,29 +229,16 @@ def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return arguments[0] if spreads else arguments
 
 
-def _chain(steps: tuple[Any, ...], arguments: tuple[Any, ...]) -> Closure:
-    """Δ1·...·Δn·x, extended by the result of each step in turn."""
-    closures: list[Closure] = []
-    for step in steps:
-        closures.append(closure_of(step, arguments))
-        arguments = (closures[-1].type.cod,)
-    environment = Context(*(value for f in closures for value in f.environment))
-    terms, start = [], 0
-    for f in closures:
-        places = range(start, start := start + len(f.environment))
-        terms.append(Extend(compose(prod(Context(*map(Proj, places), Proj(-1))), f.code.body)))
-    code = Curry(compose(*terms, Proj(-1)), closures[0].code.argument)
-    return Closure(code, environment, joint([f.origin for f in closures]))
-
-
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     """The function and its arguments with keywords bound to their places; keyword-only ones become a last dict."""
     if not keywords:
         return f, arguments
-    first, *rest = f.steps if isinstance(f, Arrow) else (f,)
+    first, rest = _first(f.term) if isinstance(f, Arrow) else (f, ())
+    if first is None:
+        no_keywords(f, keywords)
     args, named = bound(first, arguments, keywords)
     if named:
-        return Arrow(functools.partial(_with_keywords, first), *rest), (*args, named)
+        return compose(Arrow(functools.partial(_with_keywords, first)), *rest), (*args, named)
     return (f if isinstance(f, Arrow) else Arrow(f)), args
 
 

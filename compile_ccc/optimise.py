@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from combinators.base import only_terms
 from combinators.depth import deep
 from combinators.terms import (
     Call,
@@ -49,7 +50,6 @@ from combinators.terms import (
     Tag,
     Term,
     compose,
-    only_terms,
 )
 from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
 from compile_ccc.rewrites import (

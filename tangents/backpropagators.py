@@ -24,6 +24,7 @@ from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import check_arity
 from compile_ccc.arrow import Arrow, ccc, closure_of, spread
+from compile_ccc.mixed import with_others
 from tangents.derivatives import vjp
 from tangents.functions import is_unknown
 from tangents.pullbacks import Pullback
@@ -63,9 +64,9 @@ class Image:
         if isinstance(function, Term):
             self._leaves, self._code = [], function
         else:
-            whole = function.steps if isinstance(function, Arrow) else function
+            whole = function.functions if isinstance(function, Arrow) else function
             self._leaves, form = jax.tree.flatten(whole, is_leaf=is_unknown)
-            self._code = (form, isinstance(function, Arrow))
+            self._code = (form, function.term if isinstance(function, Arrow) else None)
 
     def __call__(self, *images: Any, **keywords: Any) -> tuple[Any, Pullback]:
         no_keywords(self, keywords)
@@ -103,9 +104,9 @@ class Image:
     def tree_unflatten(cls, code: Any, leaves: list[Any]) -> Image:
         if isinstance(code, Term):
             return cls(code)
-        form, is_arrow = code
+        form, term = code
         whole = form.unflatten(leaves)
-        return cls(Arrow(*whole) if is_arrow else whole)
+        return cls(whole if term is None else Arrow(with_others(term, whole)))
 
 
 def _applied(f: Any, *images: Any) -> Any:

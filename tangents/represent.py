@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, assert_never
 
+from combinators.base import Composable, only_terms, term_on
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import one_of
@@ -41,7 +42,6 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
-    only_terms,
 )
 from combinators.types import children, pack, require_values
 from tangents.checkpoint import checkpoint
@@ -79,16 +79,17 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
     Raises what `infer` raises, `ArgumentError` for a cotangent that does not fit y, and `NotDifferentiableError` for a
     primitive without a derivative.  (Paper 003, figure 2.)
     """
-    only_terms("represent", (term,))
+    only_terms("represent", (term,), Term | Composable)
     space = space_named(functions)
 
     @deep
     def representation(*arguments: Any) -> tuple[Any, Callable[[Any], Any]]:
         require_values(arguments)
-        infer(term, pack(arguments))
+        f = term_on("represent", term, pack(arguments))
+        infer(f, pack(arguments))
         check_environments(arguments, space)
         x = activate(as_records(pack(arguments)), space.is_leaf)
-        y, pb = with_own_exceptions(rep, space, term, x)
+        y, pb = with_own_exceptions(rep, space, f, x)
 
         @deep
         def pullback(g: Any) -> Any:

@@ -1,0 +1,27 @@
+"""Python functions, arrows and terms among the arguments of a term: `C.map(jnp.sin, xs)`.
+
+Each stands for the function value that it is on the domain at which the term applies it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from combinators.base import Composable, Term
+from combinators.terms import Id, Proj, compose, curry, prod
+from combinators.types import LEAF, FunctionLike, children
+
+
+def is_arrow(argument: Any) -> bool:
+    """Whether an argument is a term, an arrow or a Python function, rather than a value."""
+    if isinstance(argument, Term | Composable):
+        return True
+    return callable(argument) and not isinstance(argument, FunctionLike) and children(argument)[1] == LEAF
+
+
+def with_functions(term: Term, arguments: tuple[Any, ...]) -> Any:
+    """term(f, x, ...), as prod(curry(proj(-1) >> f), proj(0), ...) >> term at (x, ...)."""
+    values = tuple([x for x in arguments if not is_arrow(x)])
+    places = iter([Id()] if len(values) == 1 else [Proj(i) for i in range(len(values))])
+    parts = [curry(compose(Proj(-1), x)) if is_arrow(x) else next(places) for x in arguments]
+    return compose(parts[0] if len(parts) == 1 else prod(*parts), term)(*values)

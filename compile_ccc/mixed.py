@@ -1,0 +1,292 @@
+"""Arrows that hold Python functions, on a domain: there the functions are traced, and what they capture is environment.
+
+An arrow f with holes, on τ, is f' : (E, τ) ⇝ σ, with E all that its functions capture, by structure:
+
+hole(g)'       = ⟨E's part for g, τ⟩ >> code of g on τ          f'           = proj(1) >> f, without holes
+(f >> g)'      = ⟨proj(0), f'⟩ >> g'                            prod(f, g)'  = prod(f', g')
+curry(f)'      = ⟨E's part for f, τ⟩ >> curry(f' at (E, τ·ρ))   case(f, g)'  = case(f' at (E, τ·ρ0), g' at ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from combinators.context import Context, extend
+from combinators.errors import ArgumentError, UntypedFunctionError, whole, within
+from combinators.infer import abstract, infer
+from combinators.memo import Facts
+from combinators.origins import Origin, joint
+from combinators.sums import branch_domain, chosen
+from combinators.terms import (
+    Call,
+    Case,
+    Checkpoint,
+    Compose,
+    Curry,
+    Eval,
+    Extend,
+    Id,
+    Operator,
+    Prod,
+    Proj,
+    Term,
+    compose,
+    parts,
+    prod,
+)
+from combinators.types import Type, pack, type_of
+from combinators.values import Closure, key_of_type
+from compile_ccc.arguments import argument_type
+
+type Locate = Callable[[Any, tuple[Any, ...]], Closure]  # the closure that a function is on the types of arguments
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """What stands in an operator whose arrow is not known yet."""
+
+    constant = False
+
+    def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
+        """See `Operator`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Hole(_Instance):
+    """The place of a Python function, or of a function value, in the term of an arrow."""
+
+    f: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hole) and other.f is self.f
+
+    def __hash__(self) -> int:
+        return id(self.f)
+
+    def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
+        """A term with holes is none yet."""
+        raise ArgumentError(
+            "this term has a hole, in the place of a function",
+            expected="the arrow that holds the function",
+            got=str(self),
+            hint="trace(f, domain).term is a term, of an arrow f",
+        )
+
+    def __str__(self) -> str:
+        return f"ccc({getattr(self.f, '__name__', self.f)})"
+
+
+class _Needed(Exception):
+    """The curry at this path is applied to an argument of this type."""
+
+    def __init__(self, path: tuple[int, ...], type: Type):
+        self.path, self.type = path, type
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting(_Instance):
+    """The body of a curry whose argument nobody states: whoever applies it says what it is."""
+
+    path: tuple[int, ...]
+
+    def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
+        """Raises `_Needed`."""
+        *_, argument = form.unflatten(leaves)
+        raise _Needed(self.path, abstract(argument))
+
+    def __str__(self) -> str:
+        return "…"
+
+
+_held: Facts[tuple[Any, ...]] = Facts("functions in arrows", entries=1)
+
+
+def functions_in(term: Term) -> tuple[Any, ...]:
+    """The functions that stand in the holes of a term, each once."""
+    found = _held.get(term)
+    if found is None:
+        inner = [f for part in dict.fromkeys(parts(term)) for f in functions_in(part)]
+        own = (term.instance.f,) if isinstance(term, Operator) and isinstance(term.instance, Hole) else ()
+        found = _held.put(term, own or tuple({id(f): f for f in inner}.values()))
+    return found
+
+
+def with_others(term: Term, others: Sequence[Any]) -> Term:
+    """The term with other functions in its holes, in the order of `functions_in`."""
+    return _with_others(term, {id(f): other for f, other in zip(functions_in(term), others, strict=True)})
+
+
+def _with_others(term: Term, others: dict[int, Any]) -> Term:
+    if not functions_in(term):
+        return term
+    inner = [_with_others(part, others) for part in parts(term)]
+    match term:
+        case Operator(Hole(f)):
+            return Operator(Hole(others[id(f)]))
+        case Compose():
+            return Compose(tuple(inner))
+        case Prod(_, form):
+            return Prod(tuple(inner), form)
+        case Case():
+            return Case(tuple(inner))
+        case Extend():
+            return Extend(*inner)
+        case _:
+            return replace(term, body=inner[0])  # type: ignore[call-arg]
+
+
+def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Closure:
+    """The closure that the arrow of a term with holes is on the types of these arguments.
+
+    Raises `UntypedFunctionError` for a curry of a function whose argument is neither stated nor found.
+    """
+    x, stated = pack(tuple(map(argument_type, arguments))), dict[tuple[int, ...], Type]()
+    while True:
+        walk = _Walk(locate, stated, set())
+        try:
+            with whole(term):
+                made, _ = walk.arrow(term, x, arguments, ())
+        except _Needed as needed:
+            stated[needed.path] = needed.type
+            continue
+        if not walk.waiting:
+            break
+        raise UntypedFunctionError(
+            "the argument of a curry is not known, and Python functions in it wait for that",
+            part=_at(term, min(walk.waiting)),
+            expected="an argument that is stated, or found where the function is applied",
+            hint="state it: C.curry(f, C.Tensor()), with the type of the argument",
+        )
+    places = prod(Context(*map(Proj, range(len(walk.environment)))), Proj(-1))
+    return Closure(Curry(compose(places, made), x), Context(*walk.environment), joint(walk.origins))
+
+
+def _at(term: Term, path: tuple[int, ...]) -> Term:
+    for index in path:
+        term = parts(term)[index]
+    return term
+
+
+class _Walk:
+    """One walk over a term on a domain.  `environment` is E, and `stated` has the arguments of curries by their paths.
+
+    `waiting` are the paths of those curries that nobody has applied.
+    """
+
+    def __init__(self, locate: Locate, stated: dict[tuple[int, ...], Type], waiting: set[tuple[int, ...]]):
+        self.locate, self.stated, self.waiting = locate, stated, waiting
+        self.environment: list[Any] = []
+        self.origins: list[Origin] = []
+        self.known: dict[Any, tuple[Term, Type]] = {}  # of holes, by function and domain
+
+    def arrow(self, term: Term, x: Type, arguments: tuple[Any, ...], path: tuple[int, ...]) -> tuple[Term, Type]:
+        """(f', σ) of f : x ⇝ σ; `arguments` are what x is of."""
+        if not functions_in(term):
+            return compose(Proj(1), term), infer(term, x)
+        match term:
+            case Operator(Hole(f)):
+                key = id(f), key_of_type(x), len(arguments)
+                return self.known.get(key) or self.known.setdefault(key, self.hole(f, x, arguments))
+            case Compose(steps):
+                made: list[Term] = []
+                for index, f in enumerate(steps):
+                    with within(index):
+                        g, x = self.arrow(f, x, arguments, (*path, index))
+                    made.append(g)
+                    arguments = (x,)
+                return compose(*[prod(Proj(0), g) for g in made[:-1]], made[-1]), x
+            case Prod(inner, form):
+                pairs = [self.part(term, index, x, arguments, path) for index in range(len(inner))]
+                return Prod(tuple([g for g, _ in pairs]), form), form.unflatten([type for _, type in pairs])
+            case Extend():
+                g, y = self.part(term, 0, x, arguments, path)
+                return _extended(Proj(1), x, g), extend(x, y)
+            case Curry(_, argument):
+                return self.curry(term, self.stated.get(path) if argument is None else argument, x, path)
+            case Call(_, name):
+                g, y = self.part(term, 0, x, arguments, path)
+                return Call(g, name), y
+            case Checkpoint(_, policy, prevent_cse):
+                g, y = self.part(term, 0, x, arguments, path)
+                return Checkpoint(g, policy, prevent_cse), y
+            case Case():
+                return self.case(term, x, path)
+            case _:
+                raise AssertionError(f"no part of {term} is a function")
+
+    def part(
+        self, term: Term, index: int, x: Type, arguments: tuple[Any, ...], path: tuple[int, ...]
+    ) -> tuple[Term, Type]:
+        """(f', σ) of the part with this number."""
+        with within(index):
+            return self.arrow(parts(term)[index], x, arguments, (*path, index))
+
+    def hole(self, f: Any, x: Type, arguments: tuple[Any, ...]) -> tuple[Term, Type]:
+        """The code of a function on what it captured, and x."""
+        closure = self.locate(f, arguments)
+        self.origins.append(closure.origin)
+        environment = closure.environment
+        entries = self.places(list(environment) if isinstance(environment, Context) else [environment])
+        captured = Context(*entries) if isinstance(environment, Context) else entries[0]
+        domain = prod(extend(captured, Proj(1)))
+        return compose(domain, closure.code.body), infer(Eval(), (type_of(closure), x))
+
+    def places(self, values: list[Any]) -> list[Term]:
+        """More entries of E, as arrows from (E, τ)."""
+        start = len(self.environment)
+        self.environment += values
+        return [compose(Proj(0), Proj(start + i)) for i in range(len(values))]
+
+    def curry(self, term: Curry, argument: Type, x: Type, path: tuple[int, ...]) -> tuple[Term, Type]:
+        """The function captures of E what its body needs, and x."""
+        if argument is None:
+            self.waiting.add(path)
+            waiting = Curry(Operator(_Waiting(path)))
+            return compose(Proj(1), waiting), Closure(waiting, x)
+        inner = _Walk(self.locate, self.stated, self.waiting)
+        domain = extend(x, argument)
+        body, _ = inner.part(term, 0, domain, (domain,), path)
+        self.origins += inner.origins
+        count, own = len(inner.environment), list(x) if isinstance(x, Context) else [x]
+        environment = prod(Context(*map(Proj, range(count))))
+        before = [Proj(count + i) for i in range(len(own))]
+        rest = prod(Context(*before, Proj(-1)) if isinstance(x, Context) else (before[0], Proj(-1)))
+        code = Curry(compose(prod(environment, rest), body), argument)
+        parts = [compose(Proj(1), Proj(i)) for i in range(len(own))] if isinstance(x, Context) else [Proj(1)]
+        captured = prod(Context(*self.places(inner.environment), *parts))
+        return compose(captured, code), Closure(code, Context(*map(type_of, inner.environment), *own))
+
+    def case(self, term: Case, x: Type, path: tuple[int, ...]) -> tuple[Term, Type]:
+        """The branches get E, and what stands before the sum, extended by the alternative."""
+        rest, s = chosen(x, len(term.branches), term)
+        branches: list[Term] = []
+        for index, alternative in enumerate(s.alternatives):
+            if alternative is None:  # it cannot be there
+                branches.append(Id())
+                continue
+            domain = branch_domain(rest, alternative)
+            branch, _ = self.part(term, index, domain, (domain,), path)
+            branches.append(compose(_regrouped(rest), branch))
+        environment, made = type_of(Context(*self.environment)), Case(tuple(branches))
+        if rest is None:
+            return compose(prod((Proj(0),), Proj(1)), made), infer(made, ((environment,), s))
+        before = prod(Context(*map(Proj, range(len(rest))))) if isinstance(rest, Context) else Proj(0)
+        domain = prod(prod(Proj(0), compose(Proj(1), before)), compose(Proj(1), Proj(-1)))
+        return compose(domain, made), infer(made, ((environment, rest), s))
+
+
+def _regrouped(x: Type) -> Term:
+    """((E, Δ), τ) ⇝ (E, Δ·τ), for Δ of this type; ((E,), τ) ⇝ (E, τ), if there is none."""
+    if x is None:
+        return prod(compose(Proj(0), Proj(0)), Proj(1))
+    return prod(compose(Proj(0), Proj(0)), _extended(compose(Proj(0), Proj(1)), x, Proj(1)))
+
+
+def _extended(ctx: Term, type: Type, last: Term) -> Term:
+    """Δ·τ from arrows to Δ, of this type, and to τ."""
+    if isinstance(type, Context):
+        return prod(Context(*[compose(ctx, Proj(i)) for i in range(len(type))], last))
+    return prod(ctx, last)
