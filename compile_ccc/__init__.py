@@ -1,8 +1,9 @@
 """From Python lambdas to combinators: tracing, λ-terms, translation, and lowering to XLA."""
 
-from compile_ccc.arrow import Arrow, ccc, lower, trace
+from compile_ccc.arrow import Arrow, ccc, trace
 from compile_ccc.black_box import black_box
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.lower import lower
 from compile_ccc.optimise import optimise
 from compile_ccc.tracing import function
 from compile_ccc.translate import translate

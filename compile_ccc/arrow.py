@@ -1,4 +1,4 @@
-"""`ccc`: a Python lambda as an arrow, and the one closure that any kind of arrow is on a given domain."""
+"""`ccc`: Python functions and combinators as an arrow, and the one closure that any arrow is on a given domain."""
 
 from __future__ import annotations
 
@@ -9,29 +9,23 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
-import jax
-
-from combinators.base import Composable, holds_functions, only_terms
+from combinators.base import Composable, holds_functions
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, ArityError
-from combinators.evaluate import applied, apply_closure, evaluate
-from combinators.host import with_own_exceptions
+from combinators.evaluate import applied, apply_closure
 from combinators.infer import infer
-from combinators.memo import remembered
-from combinators.origins import with_origins
-from combinators.records import as_records, from_records
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
-from combinators.types import Type, pack, require_values
+from combinators.types import Type, pack
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, binds, leaves_of
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
+from compile_ccc.holes import Hole, functions_in
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.mixed import Hole, functions_in, located_arrow
-from compile_ccc.optimise import optimise
+from compile_ccc.mixed import located_arrow
 from compile_ccc.stage import NOT_GIVEN, Given
 from compile_ccc.tracing import Found, traced
 
@@ -113,8 +107,9 @@ def _first(term: Term) -> tuple[Any, tuple[Term, ...]]:
 
 def _runs(f: Term) -> bool:
     """Whether the functions of an arrow stand nowhere but in chains and products, so that they can simply run."""
-    inside = isinstance(f, Compose | Prod) and all(map(_runs, parts(f)))
-    return inside or isinstance(f, Operator) or not functions_in(f)
+    if isinstance(f, Compose | Prod):
+        return False not in [_runs(part) for part in parts(f)]
+    return isinstance(f, Operator) or not functions_in(f)
 
 
 def _run(f: Term, arguments: tuple[Any, ...]) -> Any:
@@ -153,7 +148,7 @@ def trace(f: Any, *arguments: Any) -> Translation:
     """
     domain = pack(tuple(map(argument_type, arguments)))
     closure = closure_of(f, arguments)
-    term = f if isinstance(f, Term) else (f if isinstance(f, Arrow) else Arrow(f)).term
+    term = f if isinstance(f, Term) else ccc(f).term
     if not functions_in(term):
         return Translation(None, term, domain, infer(term, domain), closure)
     captured = (
@@ -263,48 +258,4 @@ def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*args, **keywords)
 
 
-@deep
-def lower(term: Term) -> Callable[..., Any]:
-    """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
-
-    `lower(term)(*args)` equals `C.evaluate(term, args)`; `jax.jit`, `jax.vmap`, `jax.grad` work over it, and it has the
-    methods of a function that `jax.jit` gives, such as `.lower(*args)`.  What is compiled is `optimise(term)`; errors
-    show the term as it was given.
-    """
-    only_terms("lower", (term,))
-    return _lowered(term)
-
-
-@remembered(entries=256)
-def _lowered(term: Term) -> Lowered:
-    optimised = optimise(term)
-
-    @deep
-    def arrow(*arguments: Any) -> Any:
-        x = as_records(pack(arguments))
-        infer(term, x)
-        return from_records(evaluate(optimised, x))
-
-    return Lowered(term, jax.jit(arrow))
-
-
-class Lowered:
-    """What `lower` gives: a function that JAX compiled, with our checks of its arguments in front."""
-
-    def __init__(self, term: Term, compiled: Any):
-        self._term, self._compiled = term, compiled
-
-    @deep
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        no_keywords(self._term, keywords)
-        require_values(arguments)
-        return with_own_exceptions(with_origins, self._compiled, *arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
-
-    def __repr__(self) -> str:
-        return f"lower({self._term!r})"
-
-
-__all__ = ["Arrow", "Translation", "ccc", "closure_of", "lower", "positional", "trace"]
+__all__ = ["Arrow", "Translation", "ccc", "closure_of", "positional", "trace"]

@@ -9,14 +9,13 @@ curry(f)'      = ⟨E's part for f, τ⟩ >> curry(f' at (E, τ·ρ))   case(f, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from combinators.context import Context, extend
-from combinators.errors import ArgumentError, UntypedFunctionError, whole, within
+from combinators.errors import UntypedFunctionError, whole, within
 from combinators.infer import abstract, infer
-from combinators.memo import Facts
 from combinators.origins import Origin, joint
 from combinators.sums import branch_domain, chosen
 from combinators.terms import (
@@ -39,58 +38,26 @@ from combinators.terms import (
 from combinators.types import Type, pack, type_of
 from combinators.values import Closure, key_of_type
 from compile_ccc.arguments import argument_type
+from compile_ccc.holes import Hole, Instance, functions_in
 
 type Locate = Callable[[Any, tuple[Any, ...]], Closure]  # the closure that a function is on the types of arguments
 
 
-@dataclass(frozen=True)
-class _Instance:
-    """What stands in an operator whose arrow is not known yet."""
-
-    constant = False
-
-    def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
-        """See `Operator`."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class Hole(_Instance):
-    """The place of a Python function, or of a function value, in the term of an arrow."""
-
-    f: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hole) and other.f is self.f
-
-    def __hash__(self) -> int:
-        return id(self.f)
-
-    def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
-        """A term with holes is none yet."""
-        raise ArgumentError(
-            "this term has a hole, in the place of a function",
-            expected="the arrow that holds the function",
-            got=str(self),
-            hint="trace(f, domain).term is a term, of an arrow f",
-        )
-
-    def __str__(self) -> str:
-        return f"ccc({getattr(self.f, '__name__', self.f)})"
+type _Path = tuple[int, ...]
 
 
 class _Needed(Exception):
     """The curry at this path is applied to an argument of this type."""
 
-    def __init__(self, path: tuple[int, ...], type: Type):
+    def __init__(self, path: _Path, type: Type):
         self.path, self.type = path, type
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting(_Instance):
+class _Waiting(Instance):
     """The body of a curry whose argument nobody states: whoever applies it says what it is."""
 
-    path: tuple[int, ...]
+    path: _Path
 
     def at(self, leaves: tuple[Any, ...], form: Any) -> Any:
         """Raises `_Needed`."""
@@ -101,51 +68,14 @@ class _Waiting(_Instance):
         return "…"
 
 
-_held: Facts[tuple[Any, ...]] = Facts("functions in arrows", entries=1)
-
-
-def functions_in(term: Term) -> tuple[Any, ...]:
-    """The functions that stand in the holes of a term, each once."""
-    found = _held.get(term)
-    if found is None:
-        inner = [f for part in dict.fromkeys(parts(term)) for f in functions_in(part)]
-        own = (term.instance.f,) if isinstance(term, Operator) and isinstance(term.instance, Hole) else ()
-        found = _held.put(term, own or tuple({id(f): f for f in inner}.values()))
-    return found
-
-
-def with_others(term: Term, others: Sequence[Any]) -> Term:
-    """The term with other functions in its holes, in the order of `functions_in`."""
-    return _with_others(term, {id(f): other for f, other in zip(functions_in(term), others, strict=True)})
-
-
-def _with_others(term: Term, others: dict[int, Any]) -> Term:
-    if not functions_in(term):
-        return term
-    inner = [_with_others(part, others) for part in parts(term)]
-    match term:
-        case Operator(Hole(f)):
-            return Operator(Hole(others[id(f)]))
-        case Compose():
-            return Compose(tuple(inner))
-        case Prod(_, form):
-            return Prod(tuple(inner), form)
-        case Case():
-            return Case(tuple(inner))
-        case Extend():
-            return Extend(*inner)
-        case _:
-            return replace(term, body=inner[0])  # type: ignore[call-arg]
-
-
 def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Closure:
     """The closure that the arrow of a term with holes is on the types of these arguments.
 
     Raises `UntypedFunctionError` for a curry of a function whose argument is neither stated nor found.
     """
-    x, stated = pack(tuple(map(argument_type, arguments))), dict[tuple[int, ...], Type]()
+    x, stated = pack(tuple(map(argument_type, arguments))), dict[_Path, Type]()
     while True:
-        walk = _Walk(locate, stated, set())
+        walk = _Walk(locate, stated, {}, set())
         try:
             with whole(term):
                 made, _ = walk.arrow(term, x, arguments, ())
@@ -164,7 +94,7 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Clo
     return Closure(Curry(compose(places, made), x), Context(*walk.environment), joint(walk.origins))
 
 
-def _at(term: Term, path: tuple[int, ...]) -> Term:
+def _at(term: Term, path: _Path) -> Term:
     for index in path:
         term = parts(term)[index]
     return term
@@ -176,15 +106,15 @@ class _Walk:
     `waiting` are the paths of those curries that nobody has applied.
     """
 
-    def __init__(self, locate: Locate, stated: dict[tuple[int, ...], Type], waiting: set[tuple[int, ...]]):
-        self.locate, self.stated, self.waiting = locate, stated, waiting
+    def __init__(self, locate: Locate, stated: dict[_Path, Type], functions: dict[Term, Any], waiting: set[_Path]):
+        self.locate, self.stated, self.functions, self.waiting = locate, stated, functions, waiting
         self.environment: list[Any] = []
         self.origins: list[Origin] = []
         self.known: dict[Any, tuple[Term, Type]] = {}  # of holes, by function and domain
 
-    def arrow(self, term: Term, x: Type, arguments: tuple[Any, ...], path: tuple[int, ...]) -> tuple[Term, Type]:
+    def arrow(self, term: Term, x: Type, arguments: tuple[Any, ...], path: _Path) -> tuple[Term, Type]:
         """(f', σ) of f : x ⇝ σ; `arguments` are what x is of."""
-        if not functions_in(term):
+        if not functions_in(term, self.functions):
             return compose(Proj(1), term), infer(term, x)
         match term:
             case Operator(Hole(f)):
@@ -217,9 +147,7 @@ class _Walk:
             case _:
                 raise AssertionError(f"no part of {term} is a function")
 
-    def part(
-        self, term: Term, index: int, x: Type, arguments: tuple[Any, ...], path: tuple[int, ...]
-    ) -> tuple[Term, Type]:
+    def part(self, term: Term, index: int, x: Type, arguments: tuple[Any, ...], path: _Path) -> tuple[Term, Type]:
         """(f', σ) of the part with this number."""
         with within(index):
             return self.arrow(parts(term)[index], x, arguments, (*path, index))
@@ -240,13 +168,13 @@ class _Walk:
         self.environment += values
         return [compose(Proj(0), Proj(start + i)) for i in range(len(values))]
 
-    def curry(self, term: Curry, argument: Type, x: Type, path: tuple[int, ...]) -> tuple[Term, Type]:
+    def curry(self, term: Curry, argument: Type, x: Type, path: _Path) -> tuple[Term, Type]:
         """The function captures of E what its body needs, and x."""
         if argument is None:
             self.waiting.add(path)
             waiting = Curry(Operator(_Waiting(path)))
             return compose(Proj(1), waiting), Closure(waiting, x)
-        inner = _Walk(self.locate, self.stated, self.waiting)
+        inner = _Walk(self.locate, self.stated, self.functions, self.waiting)
         domain = extend(x, argument)
         body, _ = inner.part(term, 0, domain, (domain,), path)
         self.origins += inner.origins
@@ -259,7 +187,7 @@ class _Walk:
         captured = prod(Context(*self.places(inner.environment), *parts))
         return compose(captured, code), Closure(code, Context(*map(type_of, inner.environment), *own))
 
-    def case(self, term: Case, x: Type, path: tuple[int, ...]) -> tuple[Term, Type]:
+    def case(self, term: Case, x: Type, path: _Path) -> tuple[Term, Type]:
         """The branches get E, and what stands before the sum, extended by the alternative."""
         rest, s = chosen(x, len(term.branches), term)
         branches: list[Term] = []

@@ -24,7 +24,7 @@ from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import check_arity
 from compile_ccc.arrow import Arrow, ccc, closure_of, spread
-from compile_ccc.mixed import with_others
+from compile_ccc.holes import with_others
 from tangents.derivatives import vjp
 from tangents.functions import is_unknown
 from tangents.pullbacks import Pullback
@@ -64,9 +64,9 @@ class Image:
         if isinstance(function, Term):
             self._leaves, self._code = [], function
         else:
-            whole = function.functions if isinstance(function, Arrow) else function
-            self._leaves, form = jax.tree.flatten(whole, is_leaf=is_unknown)
-            self._code = (form, function.term if isinstance(function, Arrow) else None)
+            whole, form = (function.functions, _form(function)) if isinstance(function, Arrow) else (function, None)
+            self._leaves, structure = jax.tree.flatten(whole, is_leaf=is_unknown)
+            self._code = (structure, form)
 
     def __call__(self, *images: Any, **keywords: Any) -> tuple[Any, Pullback]:
         no_keywords(self, keywords)
@@ -104,9 +104,14 @@ class Image:
     def tree_unflatten(cls, code: Any, leaves: list[Any]) -> Image:
         if isinstance(code, Term):
             return cls(code)
-        form, term = code
-        whole = form.unflatten(leaves)
-        return cls(whole if term is None else Arrow(with_others(term, whole)))
+        structure, form = code
+        whole = structure.unflatten(leaves)
+        return cls(whole if form is None else Arrow(with_others(form, whole)))
+
+
+def _form(arrow: Arrow) -> Term:
+    """The term of an arrow with numbers in the place of its functions, which are parts of its image."""
+    return with_others(arrow.term, [Proj(i) for i in range(len(arrow.functions))])
 
 
 def _applied(f: Any, *images: Any) -> Any:
