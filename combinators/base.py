@@ -6,7 +6,7 @@ waits for its domain, on which functions can be traced.  Who can trace them says
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import is_
 from typing import Any, ClassVar, dataclass_transform
@@ -68,9 +68,22 @@ def combinator[T: Term](constructor: type[T]) -> type[T]:
 
 
 class Composable:
-    """Base class of arrows that hold Python functions: `term` has holes in the place of these."""
+    """Base class of arrows that hold Python functions: `term` has holes in the place of these.
+
+    `form` has numbers in the holes, so it is one for arrows that differ in their functions alone.
+    """
 
     term: Term
+    functions: tuple[Any, ...]
+
+    @property
+    def form(self) -> Term:
+        """The term as an arrow from its functions."""
+        raise NotImplementedError
+
+    def with_functions(self, functions: Sequence[Any]) -> Composable:
+        """The arrow with other functions in its holes."""
+        raise NotImplementedError
 
     def on(self, domain: Any) -> Term:
         """The term that the arrow is on a domain, with what its functions captured as constants."""

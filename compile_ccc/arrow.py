@@ -23,7 +23,7 @@ from compile_ccc.arguments import argument_type, binds, leaves_of
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
-from compile_ccc.holes import Hole, functions_in
+from compile_ccc.holes import Hole, functions_in, with_others
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.mixed import located_arrow
 from compile_ccc.stage import NOT_GIVEN, Given
@@ -75,6 +75,15 @@ class Arrow(Composable):
     def trace(self, *arguments: Any) -> Translation:
         """The translation on a domain: arguments are arrays, `ShapeDtypeStruct`s, types or closures.  Runs nothing."""
         return trace(self, *arguments)
+
+    @property
+    def form(self) -> Term:
+        """See `Composable`."""
+        return with_others(self.term, [Proj(i) for i in range(len(self.functions))])
+
+    def with_functions(self, functions: Sequence[Any]) -> Arrow:
+        """See `Composable`."""
+        return Arrow(functions[0] if isinstance(self.term, Operator) else with_others(self.term, functions))
 
     def on(self, domain: Any) -> Term:
         """See `Composable`."""

@@ -1,9 +1,9 @@
 """What a Python function captures: read anew at every call, replaced when the function is traced.
 
 Python floats and inexact arrays (JAX's, tracers and NumPy's) and function values that are reached from the cells,
-defaults and global names of a function, through containers, partial applications and captured functions, are its
-*environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one program,
-as long as what the program read beyond it is what it was (`reached`).  `const(v)` exempts a value.
+defaults and global names of a function, through containers, partial applications, arrows and captured functions, are
+its *environment*, one entry for each variable.  All else is *code*: the key tells whether two functions are one
+program, as long as what the program read beyond it is what it was (`reached`).  `const(v)` exempts a value.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from combinators.base import Composable
 from combinators.bytecode import is_note, loaded, noted, stored
 from combinators.identity import key_of
 from combinators.kinds import kind_with
@@ -191,6 +192,8 @@ def _parts(value: Any) -> list[tuple[Any, Variable | None, Any]] | None:
             return [("self", None, value.__self__), ("method", None, value.__func__)]
         case functools.partial():
             pairs = [("function", value.func), *enumerate(value.args), *value.keywords.items()]
+        case Composable():
+            pairs = list(enumerate(value.functions))
         case dict() if type(value) is dict:
             pairs = list(value.items())
         case Iterator() | MappingView():  # which JAX takes for leaves, with a warning
@@ -220,5 +223,7 @@ def _place(f: types.FunctionType, kind: str, where: Any) -> tuple[Any, Variable 
 def _code(value: Any) -> Hashable:
     if isinstance(value, types.FunctionType):
         return value.__code__
+    if isinstance(value, Composable):
+        return value.form
     has_no_form = isinstance(value, types.MethodType | functools.partial | dict)
     return type(value) if has_no_form else children(value)[1]

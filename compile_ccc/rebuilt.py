@@ -18,6 +18,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.base import Composable
 from combinators.bytecode import loaded
 from combinators.rules import is_empty
 from combinators.types import Opaque, children
@@ -146,6 +147,8 @@ class _Rebuild:
             case functools.partial():
                 count = len(value.args)
                 return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
+            case Composable():
+                return value.with_functions([part for _, part in parts])
             case dict() if type(value) is dict:
                 copy = dict(parts)
             case _:

@@ -64,7 +64,7 @@ class Image:
         if isinstance(function, Term):
             self._leaves, self._code = [], function
         else:
-            whole, form = (function.functions, _form(function)) if isinstance(function, Arrow) else (function, None)
+            whole, form = (function.functions, function.form) if isinstance(function, Arrow) else (function, None)
             self._leaves, structure = jax.tree.flatten(whole, is_leaf=is_unknown)
             self._code = (structure, form)
 
@@ -107,11 +107,6 @@ class Image:
         structure, form = code
         whole = structure.unflatten(leaves)
         return cls(whole if form is None else Arrow(with_others(form, whole)))
-
-
-def _form(arrow: Arrow) -> Term:
-    """The term of an arrow with numbers in the place of its functions, which are parts of its image."""
-    return with_others(arrow.term, [Proj(i) for i in range(len(arrow.functions))])
 
 
 def _applied(f: Any, *images: Any) -> Any:

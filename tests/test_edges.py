@@ -62,7 +62,6 @@ JUNK = {
     "a term before a number": (lambda: C.id >> 1, ArgumentError),
     "a term after an array": (lambda: three >> C.id, ArgumentError),
     "an arrow before a number": (lambda: ccc(jnp.sin) >> 1, ArgumentError),
-    "an arrow after a lambda": (lambda: jnp.sin >> ccc(jnp.sin), ArgumentError),
     "a place in a context that is a name": (lambda: C.Context(1.0)["a"], ArgumentError),
     "steps of a word": (lambda: C.normalise(C.id, NUMBER, "many"), ArgumentError),
     "a width that is a float": (lambda: C.show(C.id, 10.5), ArgumentError),

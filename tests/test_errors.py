@@ -210,7 +210,7 @@ PROGRAMS = {
     "text for a term": (lambda: C.normalise("x", F32), E.ArgumentError, "got: 'x'"),
     "a meaning without a signature": (lambda: define("most", max, lambda g, y, x: g), E.ArgumentError, "signature"),
     "text as a result": (lambda: vjp(lambda x: (x, "a"), one), E.ArgumentError, "out of arguments and"),
-    "no term": (lambda: C.compose(ID, lambda x: x), E.ArgumentError, "ccc(f)"),
+    "no term": (lambda: C.compose(ID, 1), E.ArgumentError, "argument 1 of compose"),
     "an unknown primitive": (lambda: C.primitive("sine"), E.UnknownPrimitiveError, "such as sin"),
     "a gradient by an int": (lambda: grad(lambda n: n * 2)(3), E.NotDifferentiableError, "2.0 for 2"),
     "a gradient by integers": (lambda: grad(lambda n: n * 1.0)(jnp.arange(3)), E.NotDifferentiableError, "got: i32[3]"),
