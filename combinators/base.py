@@ -113,7 +113,16 @@ def mixed(name: str, combinator: Callable[..., Term], *parts: Any) -> Any:
 def _with_holes(part: Any) -> Any:
     if isinstance(part, Composable):
         return part.term
-    return _kinds[0](part).term if callable(part) and _kinds else part
+    if not callable(part):
+        return part
+    if _kinds:
+        return _kinds[0](part).term
+    raise ArgumentError(
+        "combinators take Python functions where these can be traced",
+        expected="a term, such as C.id, C.proj(0) or C.primitive('sin')",
+        got=f"{part!r} of type {type(part).__name__}",
+        hint="import compile_ccc, or tangents, which trace them",
+    )
 
 
 def term_on(name: str, f: Any, domain: Any) -> Term:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import check_values
@@ -29,6 +30,8 @@ def binds(f: Callable[..., Any], arity: int) -> bool:
         named = code.co_kwonlyargcount - len(f.__kwdefaults__ or ())
         most = code.co_argcount if not code.co_flags & inspect.CO_VARARGS else max(arity, code.co_argcount)
         return not named and code.co_argcount - optional <= arity <= most
+    if isinstance(f, jnp.ufunc):  # whose signature takes any number
+        return arity == f.nin
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from combinators.context import Context, extend
-from combinators.errors import UntypedFunctionError, whole, within
+from combinators.errors import DiffcurryError, UntypedFunctionError, whole, within
+from combinators.families import stated
 from combinators.infer import abstract, infer
 from combinators.origins import Origin, joint
+from combinators.outline import outline
 from combinators.sums import branch_domain, chosen
 from combinators.terms import (
     Call,
@@ -73,14 +75,14 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Clo
 
     Raises `UntypedFunctionError` for a curry of a function whose argument is neither stated nor found.
     """
-    x, stated = pack(tuple(map(argument_type, arguments))), dict[_Path, Type]()
+    x, found = pack(tuple(map(argument_type, arguments))), dict[_Path, Type]()
     while True:
-        walk = _Walk(locate, stated, {}, set())
+        walk = _Walk(locate, found, {}, set())
         try:
             with whole(term):
                 made, _ = walk.arrow(term, x, arguments, ())
         except _Needed as needed:
-            stated[needed.path] = needed.type
+            found[needed.path] = needed.type
             continue
         if not walk.waiting:
             break
@@ -88,10 +90,11 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Clo
             "the argument of a curry is not known, and Python functions in it wait for that",
             part=_at(term, min(walk.waiting)),
             expected="an argument that is stated, or found where the function is applied",
-            hint="state it: C.curry(f, C.Tensor()), with the type of the argument",
+            hint="state it: C.curry(f, C.Tensor()), or function(f, C.Tensor()) for a function value, with its type",
         )
     places = prod(Context(*map(Proj, range(len(walk.environment)))), Proj(-1))
-    return Closure(Curry(compose(places, made), x), Context(*walk.environment), joint(walk.origins))
+    environment = Context(*walk.environment)
+    return Closure(stated(Curry(compose(places, made), x), environment), environment, joint(walk.origins))
 
 
 def _at(term: Term, path: _Path) -> Term:
@@ -101,13 +104,13 @@ def _at(term: Term, path: _Path) -> Term:
 
 
 class _Walk:
-    """One walk over a term on a domain.  `environment` is E, and `stated` has the arguments of curries by their paths.
+    """One walk over a term on a domain.  `environment` is E, and `found` has the arguments of curries by their paths.
 
     `waiting` are the paths of those curries that nobody has applied.
     """
 
-    def __init__(self, locate: Locate, stated: dict[_Path, Type], functions: dict[Term, Any], waiting: set[_Path]):
-        self.locate, self.stated, self.functions, self.waiting = locate, stated, functions, waiting
+    def __init__(self, locate: Locate, found: dict[_Path, Type], functions: dict[Term, Any], waiting: set[_Path]):
+        self.locate, self.found, self.functions, self.waiting = locate, found, functions, waiting
         self.environment: list[Any] = []
         self.origins: list[Origin] = []
         self.known: dict[Any, tuple[Term, Type]] = {}  # of holes, by function and domain
@@ -135,7 +138,7 @@ class _Walk:
                 g, y = self.part(term, 0, x, arguments, path)
                 return _extended(Proj(1), x, g), extend(x, y)
             case Curry(_, argument):
-                return self.curry(term, self.stated.get(path) if argument is None else argument, x, path)
+                return self.curry(term, self.found.get(path) if argument is None else argument, x, path)
             case Call(_, name):
                 g, y = self.part(term, 0, x, arguments, path)
                 return Call(g, name), y
@@ -154,7 +157,13 @@ class _Walk:
 
     def hole(self, f: Any, x: Type, arguments: tuple[Any, ...]) -> tuple[Term, Type]:
         """The code of a function on what it captured, and x."""
-        closure = self.locate(f, arguments)
+        try:
+            closure = self.locate(f, arguments)
+        except DiffcurryError:
+            raise
+        except Exception as error:  # of the user's function, or of JAX, which knows no arrows
+            error.add_note(f"in {Hole(f)}, as part of an arrow, on the domain {outline(x)}")
+            raise
         self.origins.append(closure.origin)
         environment = closure.environment
         entries = self.places(list(environment) if isinstance(environment, Context) else [environment])
@@ -174,7 +183,7 @@ class _Walk:
             self.waiting.add(path)
             waiting = Curry(Operator(_Waiting(path)))
             return compose(Proj(1), waiting), Closure(waiting, x)
-        inner = _Walk(self.locate, self.stated, self.functions, self.waiting)
+        inner = _Walk(self.locate, self.found, self.functions, self.waiting)
         domain = extend(x, argument)
         body, _ = inner.part(term, 0, domain, (domain,), path)
         self.origins += inner.origins
@@ -182,10 +191,11 @@ class _Walk:
         environment = prod(Context(*map(Proj, range(count))))
         before = [Proj(count + i) for i in range(len(own))]
         rest = prod(Context(*before, Proj(-1)) if isinstance(x, Context) else (before[0], Proj(-1)))
-        code = Curry(compose(prod(environment, rest), body), argument)
+        types = Context(*map(type_of, inner.environment), *own)
+        code = stated(Curry(compose(prod(environment, rest), body), argument), types)
         parts = [compose(Proj(1), Proj(i)) for i in range(len(own))] if isinstance(x, Context) else [Proj(1)]
         captured = prod(Context(*self.places(inner.environment), *parts))
-        return compose(captured, code), Closure(code, Context(*map(type_of, inner.environment), *own))
+        return compose(captured, code), Closure(code, types)
 
     def case(self, term: Case, x: Type, path: _Path) -> tuple[Term, Type]:
         """The branches get E, and what stands before the sum, extended by the alternative."""
