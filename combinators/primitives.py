@@ -7,12 +7,14 @@ JAX's definition; parameters that JAX's own functions would fill in are filled i
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
 
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.numpy as jnp
 from jax import lax
 
 from combinators import staging
@@ -56,14 +58,37 @@ def primitive(name: str, **params: Any) -> Primitive:
         return defined(name, tuple(sorted(params.items())))
     known = _jaxs_own()
     if not isinstance(name, str) or name not in known:
-        near = difflib.get_close_matches(str(name), known, n=3)
-        raise UnknownPrimitiveError(
-            f"there is no primitive named {name!r}",
-            expected=f"one of JAX's {len(known)} primitives" + (f", such as {', '.join(near)}" if near else ""),
-            got=name,
-            hint="names are those of jax.extend.core.primitives, as jax.make_jaxpr prints them",
-        )
+        raise _unknown(name, known)
     return Primitive(name, tuple(sorted({**DEFAULTS.get(name, {}), **params}.items())))
+
+
+_BY_NAME_IN_JNP = {
+    "absolute": "abs", "all": "reduce_and", "amax": "reduce_max", "amin": "reduce_min", "any": "reduce_or",
+    "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2",
+    "arctanh": "atanh", "astype": "convert_element_type", "bitwise_and": "and", "bitwise_or": "or",
+    "broadcast_to": "broadcast_in_dim", "conjugate": "conj", "divide": "div", "dot": "dot_general", "equal": "eq",
+    "flip": "rev", "greater": "gt", "greater_equal": "ge", "inner": "dot_general", "invert": "not", "less": "lt",
+    "less_equal": "le", "matmul": "dot_general", "maximum": "max", "minimum": "min", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "power": "pow", "ravel": "reshape", "sigmoid": "logistic",
+    "subtract": "sub", "sum": "reduce_sum", "swapaxes": "transpose", "take": "gather", "tensordot": "dot_general",
+    "true_divide": "div", "vdot": "dot_general", "where": "select_n",
+}  # fmt: skip
+
+
+def _unknown(name: Any, known: Mapping[str, Any]) -> UnknownPrimitiveError:
+    """What is said of a name without a primitive: of one of jnp's, which primitive that is, and how to take jnp's."""
+    near = difflib.get_close_matches(str(name), known, n=3)
+    places = {"jnp": jnp, "jax.nn": jax.nn, "jax.lax": lax} if isinstance(name, str) else {}
+    own = next((f"{place}.{name}" for place, module in places.items() if callable(getattr(module, name, None))), None)
+    like = f"one of JAX's {len(known)} primitives" + (f", such as {', '.join(near)}" if near else "")
+    return UnknownPrimitiveError(
+        f"there is no primitive named {name!r}",
+        expected=_BY_NAME_IN_JNP.get(name, like) if isinstance(name, str) else like,
+        got=name,
+        hint=f"{own} is taken wherever a term is, with its own parameters: C.id >> {own}"
+        if own
+        else "names are those of jax.extend.core.primitives, as jax.make_jaxpr prints them",
+    )
 
 
 def register(operation: jex.Primitive) -> None:
