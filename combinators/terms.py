@@ -239,7 +239,8 @@ def prod(*parts: Any) -> Any:
     tree = parts[0] if len(parts) == 1 and not callable(parts[0]) else parts
     check_values(tree)
     leaves, form = jax.tree.flatten(tree, is_leaf=callable)
-    return mixed("prod", lambda *terms: _product(form.unflatten(terms)), *leaves)
+    is_flat = form.num_nodes == 1 + len(leaves)
+    return mixed("prod", lambda *terms: Prod(terms, form) if is_flat else _product(form.unflatten(terms)), *leaves)
 
 
 def _product(tree: Any) -> Term:

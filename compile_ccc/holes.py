@@ -11,9 +11,8 @@ from combinators.errors import ArgumentError
 from combinators.terms import Call, Case, Checkpoint, Compose, Curry, Extend, Operator, Prod, Term, parts
 
 
-@dataclass(frozen=True)
 class Instance:
-    """What stands in an operator whose arrow is not known yet."""
+    """What stands in an operator whose arrow is not known yet; each is one of its own."""
 
     constant = False
 

@@ -82,6 +82,7 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Clo
             with whole(term):
                 made, _ = walk.arrow(term, x, arguments, ())
         except _Needed as needed:
+            assert needed.path not in found, "what is found is stated in the next walk"
             found[needed.path] = needed.type
             continue
         if not walk.waiting:
