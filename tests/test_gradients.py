@@ -194,14 +194,20 @@ def given(arguments):
     return [function(a.python, *(R(*s) for s in a.shapes)) if isinstance(a, Fun) else a for a in arguments]
 
 
+KNOWN = {}  # what JAX gives for the programs
+
+
 @pytest.fixture
 def reference(monkeypatch):
     """JAX's value_and_grad over a program in which functions are plain Python."""
 
-    def run(f, argnums, *arguments):
-        with monkeypatch.context() as patch:
-            patch.setattr(sys.modules[__name__], "function", lambda f, *domain: f)
-            return jax.value_and_grad(f, argnums, allow_int=True)(*arguments)
+    def run(name):
+        f, argnums, *arguments = PROGRAMS[name]
+        if name not in KNOWN:
+            with monkeypatch.context() as patch:
+                patch.setattr(sys.modules[__name__], "function", lambda f, *domain: f)
+                KNOWN[name] = jax.value_and_grad(f, argnums, allow_int=True)(*arguments)
+        return KNOWN[name]
 
     return run
 
@@ -223,7 +229,7 @@ def zeros_for_float0(gradient, argument):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_value_and_gradient(name, functions, reference, x64):
     f, argnums, *arguments = PROGRAMS[name]
-    value, gradient = reference(f, argnums, *arguments)
+    value, gradient = reference(name)
     asked = tuple(arguments[i] for i in argnums) if isinstance(argnums, tuple) else arguments[argnums]
     gradient = zeros_for_float0(gradient, asked)
     got_value, got = value_and_grad(f, argnums, functions=functions)(*given(arguments))
@@ -235,12 +241,12 @@ def test_value_and_gradient(name, functions, reference, x64):
 NOT_SMOOTH_OR_WRONG = ("a wrong", "stop_gradient", "constant", "a tree")
 
 
-@pytest.mark.parametrize("functions", SPACES)
 @pytest.mark.parametrize("name", [name for name in list(PROGRAMS)[::3] if not name.startswith(NOT_SMOOTH_OR_WRONG)])
-def test_the_gradient_is_the_central_difference(name, functions, reference, x64):
+def test_the_gradient_is_the_central_difference(name, x64):
+    """In one space: above, both agree."""
     f, argnums, *arguments = PROGRAMS[name]
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    gradients = grad(f, numbers, functions=functions)(*given(arguments))
+    gradients = grad(f, numbers)(*given(arguments))
     f = ccc(f)
     for i, gradient in zip(numbers, gradients, strict=True):
         x = np.asarray(arguments[i], float)
@@ -280,7 +286,7 @@ KINKS = {
 @pytest.mark.parametrize("name", KINKS)
 def test_at_kinks_and_poles_the_convention_is_jaxs(name, x64):
     f, x = KINKS[name]
-    np.testing.assert_array_equal(np.asarray(grad(f)(x)), np.asarray(jax.grad(f)(x)))
+    np.testing.assert_array_equal(*jax.jit(lambda x: [derivative(f)(x) for derivative in (grad, jax.grad)])(x))
 
 
 def test_wrong_rules_show():
