@@ -108,6 +108,7 @@ def trace_anew(
         (parameter_name(f, arity), dom),
         cod,
         own.has_functions,
+        own.rules_capture,
     )
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
@@ -190,6 +191,7 @@ def stage(
                 raise
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
+        own.rules_capture = bool(held)
         if mapped(held) and not live:
             live = True
             return attempt(known)
