@@ -19,10 +19,11 @@ from combinators.infer import accepts
 from combinators.terms import Compose, Curry, Extend
 from tangents import represent
 from tangents.strategies import Pair, contexts, tensors, terms, types, values_of
-from tests.random_programs import functions_in, (
+from tests.random_programs import (
     Staged,
     close,
     drawn,
+    functions_in,
     inner,
     inside,
     is_calls,
