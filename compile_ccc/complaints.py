@@ -18,6 +18,7 @@ from combinators.errors import (
     NotDifferentiableError,
     TracedBranchError,
     UnsupportedError,
+    UntypedFunctionError,
     line_of_error,
 )
 
@@ -118,6 +119,13 @@ _COMPLAINTS = (
         words="^No (JVP|VJP) defined",
     ),
     _HOLDS_ARRAY,
+    _Complaint(
+        UntypedFunctionError,
+        "a Python function goes into an operation of JAX, or comes out of it, and its type is not known",
+        "arrays, and function values",
+        "write function(f, domain), for example function(f, C.Tensor(())); jit of tangents.as_jax takes f as it is",
+        words="<class '(function|method|functools.partial)'>.*( is not a valid JAX type| was passed to the function)",
+    ),
     _Complaint(
         LoopError,
         "the state of a loop changes its type",
