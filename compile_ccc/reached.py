@@ -89,7 +89,8 @@ class Walk(Places):
         while self.waiting or known != (len(self.names), self.by_name):  # more names, more of the modules
             known = len(self.names), self.by_name
             while self.waiting:
-                self.value(*self.waiting.pop())
+                for _ in range(min(16, len(self.waiting))):
+                    self.value(*self.waiting.pop())
                 if self.watch.size > LIMIT or self.bytes > BYTES:
                     raise Unwatched("more values than can be looked at in a moment")
             for scope in list(self.scopes.values()):

@@ -64,7 +64,7 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if is_odd(kind) or (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)):
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
             continue
         if id(value) in seen:
             continue
