@@ -75,6 +75,12 @@ def ran_before(ran: Ran) -> None:
         open.update(ran)
 
 
+def asks_for_type(ran: Ran, value: Any = None) -> bool:
+    """Whether a function that ran may ask for the `type` of a value; without one, of anything."""
+    names = {"type"} if value is None else {kind.__name__ for kind in type(value).__mro__[:-1]}
+    return any("type" in code.co_names and not names.isdisjoint(code.co_names) for code, *_ in ran)
+
+
 @remembered(entries=4096)
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from combinators.context import Context
 from combinators.depth import check_depth, check_values, users_own
 from combinators.errors import (
     BareFunctionError,
+    DiffcurryError,
     definition_line,
 )
 from combinators.families import stated
@@ -32,7 +33,7 @@ from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
 from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
 from compile_ccc.jax_traces import running_trace
-from compile_ccc.known import traced_with_known
+from compile_ccc.known import asks_for_value, traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.ran import Ran
 from compile_ccc.read import read as read_program
@@ -151,7 +152,7 @@ def stage(
     start = len(types)
     varied = frozenset([start + i for i in given.varied])
     wanted: set[int] = set()
-
+    looked: set[int] = set()
     around = running_trace()
 
     def flat(*leaves: Any) -> list[Any]:
@@ -175,19 +176,24 @@ def stage(
             return flatten(result, cods[-1])
         finally:
             wanted.update(asked.wanted)
+            looked.update(asked.looked)
             asked.end()
 
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
-        wanted.clear()
+        wanted.clear(), looked.clear()
         try:
             program = staging.program(flat, structs)
-        except (NotImplementedError, TypeError, ValueError) as error:  # JAX says the last of what has no hash
+        except Exception as error:
             numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
             more = {*numbers, *wanted.intersection(knowable())} - set(known)
+            if not more and _is_mistaken(error):
+                more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
             if not more:
                 raise
+            return attempt(tuple(sorted({*known, *more})))
+        if more := wanted.intersection(knowable()) - set(known):
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
         if mapped(held) and not live:
@@ -199,9 +205,21 @@ def stage(
     def knowable() -> list[int]:
         return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
 
+    def taken_for_values() -> Iterator[set[int]]:
+        """Inputs that Python, or what is not of Python, may take for the values that they are not, the likely first."""
+        yield looked.intersection(knowable())
+        yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
+        yield {i for i in knowable() if not isinstance(inputs[i], jax.Array)}
+
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
     return program, cods[-1], fixed, told[-1]
+
+
+def _is_mistaken(error: Exception) -> bool:
+    """Whether an error may be that of code which took a tracer for a value."""
+    kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError
+    return isinstance(error, kinds) and not isinstance(error, DiffcurryError) and not asks_for_value(error)
 
 
 def is_concrete(value: Any) -> bool:
