@@ -161,10 +161,12 @@ class Traced(jax_traces.Tracing):
 
 
 def asked_of(tracer: Any) -> Any:
+    """What answers for the trace of a tracer; None if that has ended, or is JAX's alone."""
     return running.get(id(jax_traces.trace_of(tracer)))
 
 
 def asking(tracer: Any) -> Any:
+    """The tracer, which may be asked from now on."""
     if type(tracer) is jax_traces.Tracer:
         tracer.__class__ = Asking
     return tracer
@@ -175,6 +177,5 @@ def _is_number(c: Any) -> bool:
 
 
 def is_inexact(value: Any) -> bool:
+    """Whether a value is of real or complex numbers."""
     return jnp.issubdtype(value.dtype, np.inexact)
-
-
