@@ -139,7 +139,7 @@ def _by_users(depth: int = 2) -> bool:
 
 @remembered(entries=4096)
 def _whose(file_name: str) -> bool | None:
-    """Whether a source file is a user's or a package's, rather than JAX's or ours; None if it is Python's or NumPy's."""
+    """Whether a file is a user's or a package's, rather than JAX's or ours; None if it is Python's or NumPy's."""
     of_python = file_name.startswith(("<frozen", _STANDARD)) and not file_name.startswith(_PACKAGES)
     return None if of_python or file_name.startswith(_NUMPY) else is_users(file_name)
 
