@@ -153,8 +153,8 @@ class Asked:
                 outer.want(value)
 
     def want_attribute(self, tracer: Any, name: str) -> None:
-        """Notes that an input is to be code if it has an attribute of this name."""
-        if hasattr(self.value(tracer), name):
+        """Notes that an input is to be code if it is no array of JAX's, and has an attribute of this name."""
+        if not isinstance(value := self.value(tracer), jax.Array) and hasattr(value, name):
             self.want(tracer)
 
     def class_of(self, tracer: Any) -> type:

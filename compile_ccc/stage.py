@@ -153,6 +153,7 @@ def stage(
     varied = frozenset([start + i for i in given.varied])
     wanted: set[int] = set()
     looked: set[int] = set()
+    numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
 
     def flat(*leaves: Any) -> list[Any]:
@@ -161,7 +162,8 @@ def stage(
             asked.begin(leaves)
         try:
             if fixed:
-                leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
+                known = lambda i: as_number(inputs[i]) if i in numbers else inputs[i]
+                leaves = tuple(known(i) if i in fixed else leaf for i, leaf in enumerate(leaves))
             values, x = unflatten(leaves, (types, dom), own)
             inside.clear()
             for i, v in enumerate(values):
@@ -186,8 +188,9 @@ def stage(
         try:
             program = staging.program(flat, structs)
         except Exception as error:
-            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
-            more = {*numbers, *wanted.intersection(knowable())} - set(known)
+            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set()
+            more = {*(held - numbers), *(wanted.intersection(knowable()) - set(known))}
+            numbers.update(held)
             if not more and _is_mistaken(error):
                 more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
             if not more:
@@ -209,7 +212,7 @@ def stage(
         """Inputs that Python, or what is not of Python, may take for the values that they are not, the likely first."""
         yield looked.intersection(knowable())
         yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
-        yield {i for i in knowable() if not isinstance(inputs[i], jax.Array)}
+        yield set(knowable())
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
