@@ -172,11 +172,11 @@ def stage(
             room = nullcontext() if own.closed else users_own()
             with captured.rebuilt(values, asked.settled) as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
-            given.at_end(asked.settled)
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
         finally:
+            given.at_end(asked.settled)
             wanted.update(asked.wanted)
             looked.update(asked.looked)
             asked.end()

@@ -171,8 +171,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
             return kept.traced
     lasting = all(is_lasting(g) for g, _ in rules_of(f))
     if anew is not None and anew.certain:
-        if anew.read.reason == _CHANGES:
-            given = replace(given, at_end=partial(settle, [f]))
+        given = replace(given, at_end=partial(settle, [f]))
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     roots = [f, *parts]

@@ -3,6 +3,7 @@
 import json
 import random
 from numbers import Integral
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -133,3 +134,15 @@ def test_an_error_of_the_user_is_raised_as_it_is():
 
     with pytest.raises(LookupError, match="no 3"):
         grad(f)(1.0, 3)
+
+
+def test_what_was_left_before_the_function_is_traced_again_is_no_tracer():
+    state = SimpleNamespace(mean=jnp.zeros(2))
+
+    def f(x, n):
+        state.mean = jnp.maximum(state.mean, 1.0)
+        step = lambda s, _: (s * x if n > 2 else s + x, None)
+        return lax.scan(step, x, None, length=2)[0] * state.mean.sum()
+
+    assert [grad(f)(2.0, n) for n in (3, 1)] == [2 * 3 * 2.0**2, 2 * 3.0]
+    np.testing.assert_array_equal(state.mean, [1.0, 1.0])
