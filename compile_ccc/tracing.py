@@ -30,7 +30,7 @@ from combinators.origins import NOWHERE
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack
 from combinators.values import Closure
-from compile_ccc import compat
+from compile_ccc import compat, often
 from compile_ccc.answers import NO_ANSWERS
 from compile_ccc.arguments import argument_type, parameter_name
 from compile_ccc.captures import Captured, captures
@@ -198,6 +198,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     if result.fixed:
         _fixed.drop(of_types)
         _fixed.put(of_types, result.fixed)
+        often.note(of_types, f, captured.names, dom, result.fixed, inputs)
         key = (of_types, result.fixed, key_of(values(result.fixed)))
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):

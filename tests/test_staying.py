@@ -2,6 +2,7 @@
 
 import json
 import random
+import warnings
 from numbers import Integral
 from types import SimpleNamespace
 
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 from jax import lax
 
+from combinators.errors import ManyProgramsWarning
 from combinators.memo import caches
 from compile_ccc import ccc
+from compile_ccc.often import MANY
 from tangents import grad
 
 
@@ -146,3 +149,28 @@ def test_what_was_left_before_the_function_is_traced_again_is_no_tracer():
 
     assert [grad(f)(2.0, n) for n in (3, 1)] == [2 * 3 * 2.0**2, 2 * 3.0]
     np.testing.assert_array_equal(state.mean, [1.0, 1.0])
+
+
+def test_what_takes_many_values_as_code_is_said_once():
+    table = {n: float(n) for n in range(40)}
+
+    def looked_up(x, given):
+        return x * table[given["n"]]
+
+    derivative = grad(looked_up)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [derivative(1.0, {"n": n}) for n in range(MANY)] == list(range(MANY))
+        assert derivative(1.0, {"n": 3}) == 3.0
+    with pytest.warns(ManyProgramsWarning, match=r"^looked_up needs the value of given\['n'\] .* 24 values") as found:
+        assert [derivative(1.0, {"n": n}) for n in range(MANY, 40)] == list(range(MANY, 40))
+    assert len(found) == 1 and "test_staying.py" in str(found[0].message)
+
+
+def test_of_what_is_captured_the_name_is_said():
+    radius = 0.0
+    derivative = grad(lambda x: x * {radius: 2.0}[radius])
+    with pytest.warns(ManyProgramsWarning, match="needs the value of radius"):
+        for step in range(MANY + 1):
+            radius = float(step)
+            assert derivative(1.0) == 2.0
