@@ -14,6 +14,7 @@ import jax.extend.core as jex
 from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.tracers import class_of
+from compile_ccc.working_out import worked_out
 
 type Given = list[tuple[bool, Any]]  # of the inputs of a program: the place of an input of the trace, or a constant
 
@@ -37,7 +38,7 @@ class Answers:
             return False
         try:
             with jax_traces.evaluating():
-                results = iter(jax.core.eval_jaxpr(self.program, (), *values))
+                results = iter(worked_out(self.program, values))
                 return all(key_of(how(*islice(results, n))) == answer for n, how, answer in self.told)
         except Exception:  # of a path that Python would not have taken
             return False
@@ -46,8 +47,11 @@ class Answers:
 NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {})
 
 
-def behind(tracers: Sequence[Any], known: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
-    """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known."""
+def behind(tracers: Sequence[Any], known: dict[Any, Any], varying: bool = False) -> tuple[list[Any], list[Any]]:
+    """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known.
+
+    What only passes through `stop_gradient` does not count if it is asked what they are `varying` by.
+    """
     equations: list[Any] = []
     inputs: dict[Any, None] = {}
     done: set[int] = set()
@@ -56,6 +60,8 @@ def behind(tracers: Sequence[Any], known: dict[Any, Any]) -> tuple[list[Any], li
         tracer, ready = waiting.pop()
         equation = tracer.parent
         if isinstance(tracer.val, jex.Literal) or (equation is not None and id(equation) in done):
+            continue
+        if varying and equation is not None and equation.primitive.name == "stop_gradient":
             continue
         if equation is None or tracer.val in known:
             inputs[tracer.val] = None

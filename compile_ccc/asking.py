@@ -21,8 +21,9 @@ from combinators.errors import DetachedWarning, user_line
 from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.answers import Answers, Given, behind
-from compile_ccc.carriers import eval_p, is_carrier, lam_p
-from compile_ccc.tracers import Asking, Known, Traced, Unknown, asked_of, class_of, is_inexact, running
+from compile_ccc.carriers import is_carrier
+from compile_ccc.tracers import Asking, Known, Traced, asked_of, class_of, is_inexact, running
+from compile_ccc.working_out import Unknown, is_known_function, worked_out
 
 
 class Asked:
@@ -51,7 +52,7 @@ class Asked:
         self._trace = trace
         running[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
-            tracer.__class__ = Asking if value is None else Known
+            tracer.__class__ = Asking if value is None or is_known_function(value) else Known
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
@@ -89,7 +90,7 @@ class Asked:
                 return self._made[variable]
             place = self._places.get(variable)
             value = jax_traces.constant(tracer, variable) if place is None else self._values[place]
-            if value is None or is_carrier(jax.typeof(value)):
+            if value is None or is_known_function(value) or is_carrier(jax.typeof(value)):
                 raise Unknown
             return value
 
@@ -103,12 +104,12 @@ class Asked:
     def _work_out(self, tracer: Any, known: dict[Any, Any], trace: Any, given: Callable[[Any], Any]) -> None:
         """What a tracer depends on, operation by operation in a trace.  Raises `Unknown`."""
         equations, inputs = behind([tracer], known)
-        if any(e.effects or e.primitive in (lam_p, eval_p) for e in equations):
+        if any(e.effects for e in equations):
             raise Unknown
         results = [v for e in equations for v in e.outvars]
         values = [given(v) for v in inputs]
         with jex.set_current_trace(trace):
-            found = jax.core.eval_jaxpr(jax_traces.program_of(inputs, results, equations), (), *values)
+            found = worked_out(jax_traces.program_of(inputs, results, equations), values)
         known.update(zip(results, found, strict=True))
 
     def _input(self, variable: Any, tracer: Any) -> Any:
@@ -120,6 +121,8 @@ class Asked:
             if outer is None:
                 raise Unknown
             return outer.value(value)
+        if is_known_function(value):
+            return value
         if value is None or isinstance(value, jax.core.Tracer) or is_carrier(jax.typeof(value)):
             raise Unknown
         return value
@@ -128,7 +131,7 @@ class Asked:
         """Notes what Python was told of tracers: how(their values), which was this answer."""
         if isinstance(answer, float | complex) or (isinstance(answer, np.ndarray) and is_inexact(answer)):
             self.numbers = True
-            if not warned and not self._varied.isdisjoint(self._inputs_of(tracers)):
+            if not warned and not self._varied.isdisjoint(self._inputs_of(tracers, varying=True)):
                 warned = True
                 warnings.warn(DetachedWarning(user_line()), stacklevel=5)
         program, given = self._program(tracers)
@@ -143,7 +146,7 @@ class Asked:
         """What Python would be told if tracers of a program around this one had these values."""
         new = {id(tracer): value for tracer, value in zip(outer, values, strict=True)}
         plain = [self._values[v] if place else v for place, v in given]
-        return how(*jax.core.eval_jaxpr(program, (), *[new.get(id(v), v) for v in plain]))
+        return how(*worked_out(program, [new.get(id(v), v) for v in plain]))
 
     def want(self, tracer: Any) -> None:
         """Notes that the inputs behind a tracer are to be code."""
@@ -167,7 +170,7 @@ class Asked:
 
     def is_varied(self, tracer: Any) -> bool:
         """Whether a value depends on what is differentiated by."""
-        if not self._varied.isdisjoint(self._inputs_of([tracer])):
+        if not self._varied.isdisjoint(self._inputs_of([tracer], varying=True)):
             return True
         others = ((asked_of(value), value) for value in self._of_others([tracer]))
         return any(outer is None or outer.is_varied(value) for outer, value in others)
@@ -178,8 +181,8 @@ class Asked:
         found = (self._values[value] if place else value for place, value in given)
         return [value for value in found if isinstance(value, Asking)]
 
-    def _inputs_of(self, tracers: Sequence[Any]) -> set[int]:
-        _, inputs = behind(tracers, {})
+    def _inputs_of(self, tracers: Sequence[Any], varying: bool = False) -> set[int]:
+        _, inputs = behind(tracers, {}, varying)
         return {self._places[v] for v in inputs if v in self._places}
 
     def answers(self) -> Answers | None:

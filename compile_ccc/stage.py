@@ -147,7 +147,7 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [v if isinstance(v, VALUES) else None for v in (*captured.values, *given.leaves)]
+    inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
     varied = frozenset([start + i for i in given.varied])

@@ -21,12 +21,9 @@ import numpy as np
 from combinators.errors import is_users
 from combinators.memo import remembered
 from compile_ccc import jax_traces
+from compile_ccc.working_out import Unknown
 
 running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
-
-
-class Unknown(Exception):
-    """A value depends on what is not known while the program is traced."""
 
 
 class Asking(jax_traces.Tracer):
