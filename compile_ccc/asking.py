@@ -22,7 +22,7 @@ from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.answers import Answers, Given, behind
 from compile_ccc.carriers import is_carrier
-from compile_ccc.tracers import Asking, Known, Traced, asked_of, class_of, is_inexact, running
+from compile_ccc.tracers import NUMBERS, Asking, Known, KnownNumber, Traced, asked_of, class_of, is_inexact, running
 from compile_ccc.working_out import Unknown, is_known_function, worked_out
 
 
@@ -43,6 +43,7 @@ class Asked:
         self.told: list[tuple[Sequence[Any], Callable[..., Any], Any]] = []
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
+        self.differentiates = bool(varied)
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
 
     def begin(self, tracers: Sequence[Any]) -> None:
@@ -52,7 +53,7 @@ class Asked:
         self._trace = trace
         running[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
-            tracer.__class__ = Asking if value is None or is_known_function(value) else Known
+            tracer.__class__ = _kind(value)
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
@@ -155,10 +156,9 @@ class Asked:
             if (outer := asked_of(value)) is not None:
                 outer.want(value)
 
-    def want_attribute(self, tracer: Any, name: str) -> None:
-        """Notes that an input is to be code if it is no array of JAX's, and has an attribute of this name."""
-        if not isinstance(value := self.value(tracer), jax.Array) and hasattr(value, name):
-            self.want(tracer)
+    def has_attribute(self, tracer: Any, name: str) -> bool:
+        """Whether an input that is no array of JAX's has an attribute of this name."""
+        return not isinstance(value := self.value(tracer), jax.Array) and hasattr(value, name)
 
     def class_of(self, tracer: Any) -> type:
         """What Python is told that an input is: the class of its value; that of the tracer if it is varied."""
@@ -201,3 +201,10 @@ class Asked:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
+
+
+def _kind(value: Any) -> type:
+    """Which tracer stands for a known input, or for one that is not."""
+    if type(value) in NUMBERS or type(value) is KnownNumber:
+        return KnownNumber
+    return Asking if value is None or is_known_function(value) else Known

@@ -74,7 +74,7 @@ class Asking(jax_traces.Tracer):
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
         """The text of what is not differentiated."""
         asked = asked_of(self)
-        if asked is None or not _by_users(3) or asked.is_varied(self):
+        if asked is None or not _by_users() or asked.is_varied(self):
             return otherwise()
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
@@ -103,18 +103,43 @@ class Known(Asking):
 
     def __getattr__(self, name: str) -> Any:
         """Wants the input as code if that has an attribute which an array has not."""
+        asked = None if name.startswith("_") or not _by_users() else asked_of(self)
+        if asked is not None and is_plain(self) and not asked.has_attribute(self, name):
+            raise AttributeError(f"a number has no attribute {name!r}")
         try:
             return super().__getattr__(name)
         except AttributeError:
-            asked = None if name.startswith("_") else asked_of(self)
-            if asked is not None and _by_users():
-                asked.want_attribute(self, name)
+            if asked is not None and asked.has_attribute(self, name):
+                asked.want(self)
             raise
+
+
+class KnownNumber(Known):
+    """A tracer of an input that is a number of Python's: it has no attributes of arrays either."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OF_ARRAYS and _by_users() and is_plain(self):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        return super().__getattribute__(name)
+
+
+_OF_ARRAYS = frozenset(
+    {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type", "__len__", "__iter__"}
+)
+NUMBERS = frozenset({int, float, complex})
+
+
+def is_plain(tracer: Any) -> bool:
+    """Whether an input is to be a number of Python's in all: not where all is traced, as in a call of `ccc(f)`."""
+    asked = asked_of(tracer)
+    return asked is not None and asked.differentiates and asked.class_of(tracer) in NUMBERS
 
 
 def class_of(value: Any) -> type:
     """What Python is told that a value is, which may be an input of a trace."""
-    asked = asked_of(value) if type(value) is Known else None
+    asked = asked_of(value) if issubclass(type(value), Known) else None
     return type(value) if asked is None else asked.class_of(value)
 
 
@@ -126,9 +151,9 @@ _STANDARD, _NUMPY = sysconfig.get_path("stdlib"), os.path.dirname(np.__file__)
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
-def _by_users(depth: int = 2) -> bool:
+def _by_users() -> bool:
     """Whether a tracer is looked at by a user's code or a package's, by way of Python's and NumPy's or not."""
-    frame: Any = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and (whose := _whose(frame.f_code.co_filename)) is None:
         frame = frame.f_back
     return frame is not None and bool(whose)
@@ -138,7 +163,7 @@ def _by_users(depth: int = 2) -> bool:
 def _whose(file_name: str) -> bool | None:
     """Whether a file is a user's or a package's, rather than JAX's or ours; None if it is Python's or NumPy's."""
     of_python = file_name.startswith(("<frozen", _STANDARD)) and not file_name.startswith(_PACKAGES)
-    return None if of_python or file_name.startswith(_NUMPY) else is_users(file_name)
+    return None if of_python or file_name == __file__ or file_name.startswith(_NUMPY) else is_users(file_name)
 
 
 class Traced(jax_traces.Tracing):

@@ -46,10 +46,26 @@ def typed(x, n):
     return slopes[type(n)] * x if type(n) in slopes else 6.0 * x
 
 
-KINDS = [(True, 2.0), (4, 3.0), (4.0, 4.0), (np.ones(2), 5.0), (jnp.float32(4.0), 6.0), (7, 3.0)]
+def of_jax(x, n):
+    if isinstance(n, jax.Array):
+        return 6.0 * x
+    return (checked if isinstance(n, np.ndarray) else matched)(x, n)
 
 
-@pytest.mark.parametrize("f", [matched, checked, typed])
+def by_its_other_name(x, n):
+    return 6.0 * x if isinstance(n, jnp.ndarray) else matched(x, n)
+
+
+def by_attributes(x, n):
+    if not hasattr(n, "dtype"):
+        return matched(x, n) if getattr(n, "ndim", None) is None else 7.0 * x
+    return checked(x, n) if hasattr(n, "__len__") else 7.0 * x
+
+
+KINDS = [(True, 2.0), (4, 3.0), (4.0, 4.0), (np.ones(2), 5.0), (jnp.ones(2), 6.0), (7, 3.0)]
+
+
+@pytest.mark.parametrize("f", [matched, checked, typed, of_jax, by_its_other_name, by_attributes])
 def test_each_call_sees_the_classes_of_its_own_arguments(f):
     derivative = grad(f)
     for n, slope in [*KINDS, *KINDS]:
