@@ -67,12 +67,12 @@ class Interned(type):
         object.__setattr__(term, "depth", depth + 1)
         object.__setattr__(term, "programs", programs + term.holds_program)
         with _lock:
-            known = _interned.get(key)
-            found = None if known is None else known()
-            if found is None:
-                _interned[key] = _term(term, key)
-                return term
-        return found
+            new = _term(term, key)
+            known = _interned.setdefault(key, new)
+            found = known()
+            if found is None:  # it is about to be forgotten
+                _interned[key] = new
+        return term if found is None else found
 
 
 def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:

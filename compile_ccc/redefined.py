@@ -114,5 +114,5 @@ def _read(f: types.FunctionType) -> Iterator[Any]:
     for name in global_names(f):
         value = f.__globals__[name]
         yield value
-        if isinstance(value, types.ModuleType) and is_own(own_file(value)):
+        if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
             yield from (vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value))

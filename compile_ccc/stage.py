@@ -109,6 +109,7 @@ def trace_anew(
         (parameter_name(f, arity), dom),
         cod,
         own.has_functions,
+        own.rules_capture,
     )
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
@@ -199,6 +200,7 @@ def stage(
         if more := wanted.intersection(knowable()) - set(known):
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
+        own.rules_capture = bool(held)
         if mapped(held) and not live:
             live = True
             return attempt(known)

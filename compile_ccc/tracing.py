@@ -205,7 +205,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         return replace(result, read=Watch(reason=_AROUND))
     changed = not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *parts])
-    read = Watch(reason=_CHANGES) if changed and not after.reason else after
+    read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
     if read.reason:
         certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)
