@@ -97,8 +97,9 @@ class Dispatch(Remembered):
             _tell(found.traced.read, found.f)
             return
         watch = found.captured.watch + found.traced.read
-        for variable in found.captured.variables if answers is not None else ():
-            if (kind := answers.looked.get(variable.slot)) is not None:
+        looked = {} if answers is None else answers.looked
+        for variable in found.captured.variables if looked else ():
+            if (kind := looked.get(variable.slot)) is not None:
                 watch.answers.append((partial(_kind, variable), kind))
         leaves, form = jax.tree.flatten(arguments)
         if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):

@@ -20,7 +20,7 @@ _taken: Table[Any, dict[int, set[int]]] = Table("values of inputs that are code"
 
 
 def note(
-    key: Any, f: Callable[..., Any], captured: Sequence[str], dom: Type, fixed: Any, inputs: Sequence[Any]
+    key: Any, f: Callable[..., Any], captured: Sequence[str], dom: Type, fixed: Sequence[int], inputs: Sequence[Any]
 ) -> None:
     """Notes the values of the inputs that are code in a program that was traced, which has this key without them.
 
@@ -39,12 +39,12 @@ def note(
 
 def _argument(f: Callable[..., Any], dom: Type, leaf: int) -> str:
     """The name of a leaf of the arguments of f."""
-    path, _ = jax.tree_util.tree_flatten_with_path(dom)[0][leaf]
+    path: Any = jax.tree_util.tree_flatten_with_path(dom)[0][leaf][0]
     try:
         names = list(inspect.signature(f).parameters)
     except (TypeError, ValueError):
         names = []
     if len(names) != 1 and path and isinstance(path[0], jax.tree_util.SequenceKey):
         first = names[path[0].idx] if path[0].idx < len(names) else f"argument {path[0].idx}"
-        return first + jax.tree_util.keystr(path[1:])
-    return (names[0] if names else "argument 0") + jax.tree_util.keystr(path)
+        return str(first) + str(jax.tree_util.keystr(path[1:]))
+    return (names[0] if names else "argument 0") + str(jax.tree_util.keystr(path))

@@ -44,7 +44,7 @@ def _checked(f: Any) -> Any:
             return f
 
 
-def _rule(rule: Callable[..., Any], form: PyTreeDef, avals: Any, *rest: Any) -> Callable[..., Any]:
+def _rule(rule: Callable[..., Any], form: Any, avals: Any, *rest: Any) -> Callable[..., Any]:
     """The user's rule for arguments of a structure and types, looked at."""
     with_logs = rest[-1] is True
     leaves, _ = jax.tree_util.tree_flatten_with_path(form.unflatten([aval.to_ct_aval() for aval in avals]))

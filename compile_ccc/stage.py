@@ -185,7 +185,8 @@ def stage(
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
-        wanted.clear(), looked.clear()
+        wanted.clear()
+        looked.clear()
         try:
             program = staging.program(flat, structs)
         except Exception as error:

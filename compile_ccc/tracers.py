@@ -154,9 +154,12 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 def _by_users() -> bool:
     """Whether a tracer is looked at by a user's code or a package's, by way of Python's and NumPy's or not."""
     frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and (whose := _whose(frame.f_code.co_filename)) is None:
+    while frame is not None:
+        whose = _whose(frame.f_code.co_filename)
+        if whose is not None:
+            return whose
         frame = frame.f_back
-    return frame is not None and bool(whose)
+    return False
 
 
 @remembered(entries=4096)

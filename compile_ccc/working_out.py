@@ -39,9 +39,15 @@ def is_known_function(value: Any) -> bool:
 
 def worked_out(program: Any, values: Sequence[Any]) -> list[Any]:
     """The results of a program.  Raises `Unknown` where functions pass through another operation than a call."""
+    return _worked_out(program, [*program.consts, *values])
+
+
+def _worked_out(program: Any, values: Sequence[Any]) -> list[Any]:
+    """The results of a program for these values of its constants and inputs."""
     if not any(map(concerns_functions, program.eqns)):
-        return jax.core.eval_jaxpr(program, program.consts, *values)
-    env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), (*program.consts, *values), strict=True))
+        count = len(program.constvars)
+        return jax.core.eval_jaxpr(program, values[:count], *values[count:])
+    env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), values, strict=True))
     read = lambda v: v.val if isinstance(v, jex.Literal) else env[v]
     for eqn in program.eqns:
         env.update(zip(eqn.outvars, _results(eqn, list(map(read, eqn.invars))), strict=True))
@@ -65,7 +71,7 @@ def _results(eqn: Any, operands: list[Any]) -> Sequence[Any]:
 def _applied(f: Any, leaves: list[Any], type: Function) -> Sequence[Any]:
     """The leaves of f applied to an argument with these leaves."""
     if isinstance(f, Made):
-        return worked_out(f.body, [*f.captured, *leaves])
+        return _worked_out(f.body, [*f.captured, *leaves])
     if not isinstance(f, Closure) or any(isinstance(leaf, Made) for leaf in leaves):
         raise Unknown
     x = jax.tree.structure(type.dom).unflatten(leaves)
