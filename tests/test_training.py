@@ -14,10 +14,11 @@ FILES = ("optimisers", "models", "libraries", "sciences", "keeping")
 SCRIPTS = [script for file in FILES for script in importlib.import_module(f"tests.training.{file}").SCRIPTS]
 
 
-ANEW = (  # which change what they read: a counter, statistics, a key
+ANEW = (  # which change what they read: a counter, statistics, a key; or read a class with methods of Equinox's
     "losses_from_a_table",
     "running_statistics_in_attributes",
     "a_key_split_inside_of_the_loss",
+    "equinox_with_state",
 )
 
 
