@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -37,6 +38,7 @@ class _Entry:
     watch: Watch
     environment: list[Any]
     variables: list[tuple[int, Variable]]
+    classes: bool  # whether it depends on the classes of what it is given
     functions: bool  # whether there are functions in the environment
     origins: list[Origin] | None  # of the functions that it is given, if there are functions in the result
     run: Any
@@ -67,7 +69,7 @@ class Dispatch(Remembered):
         leaves, form = _flatten(arguments, None)
         if not _CONCRETE.issuperset(map(type, leaves)):
             return MISSED
-        types = tuple(map(_type, leaves)) if len(entries) > 1 else None
+        types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
             if entry.form == form and (types is None or types == entry.types):
                 try:
@@ -88,12 +90,17 @@ class Dispatch(Remembered):
         self._met += 1
         if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
-        if found.traced.answers is not None or found.traced.fixed:
+        answers = found.traced.answers
+        if (answers is not None and answers.told) or found.traced.fixed:
             return  # which depends on values
         if found.traced.read.reason:
             _tell(found.traced.read, found.f)
             return
         watch = found.captured.watch + found.traced.read
+        looked = {} if answers is None else answers.looked
+        for variable in found.captured.variables if looked else ():
+            if (kind := looked.get(variable.slot)) is not None:
+                watch.answers.append((partial(_kind, variable), kind))
         leaves, form = jax.tree.flatten(arguments)
         if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):
             return
@@ -107,7 +114,8 @@ class Dispatch(Remembered):
         origins = given if _has_functions(result) else None
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
-        entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
+        types, classes = tuple(map(_type, leaves)), answers is not None
+        entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run)
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
         _calls.add(self)
@@ -134,7 +142,11 @@ def _has_functions(x: Any) -> bool:
     return any(isinstance(part, Closure) for part in jax.tree.leaves(x, is_leaf=lambda part: isinstance(part, Closure)))
 
 
+def _kind(variable: Variable) -> type:
+    return type(variable.read())
+
+
 def _type(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
         return leaf.shape, leaf.dtype, leaf.weak_type
-    return (leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)
+    return (type(leaf), leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)

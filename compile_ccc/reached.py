@@ -74,6 +74,8 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
 class Walk(Places):
     """The walk from these functions and roots.  Raises `Unwatched`."""
 
+    limit = LIMIT
+
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
         super().__init__()
         self.ran = ran
@@ -91,7 +93,7 @@ class Walk(Places):
             while self.waiting:
                 for _ in range(min(16, len(self.waiting))):
                     self.value(*self.waiting.pop())
-                if self.watch.size > LIMIT or self.bytes > BYTES:
+                if self.watch.size > self.limit or self.bytes > BYTES:
                     raise Unwatched("more values than can be looked at in a moment")
             for key, scope in list(self.scopes.items()):
                 if looked.get(key) != asked():

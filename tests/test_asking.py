@@ -178,6 +178,11 @@ def test_a_number_that_python_takes_out_carries_no_derivative_and_this_is_said()
         assert grad(lambda x: math.sin(x) * x)(2.0) == np.float32(math.sin(2.0))
 
 
+def test_nothing_is_said_of_what_is_held_fixed(recwarn):
+    assert grad(lambda x: math.sin(lax.stop_gradient(x)) * x)(2.0) == np.float32(math.sin(2.0))
+    assert not [w for w in recwarn if w.category is DetachedWarning]
+
+
 def test_integers_and_truths_are_no_such_numbers(recwarn):
     assert grad(lambda x: int(jnp.floor(x)) * x if x > 0 else x)(2.5) == 2.0
     assert not [w for w in recwarn if w.category is DetachedWarning]

@@ -203,6 +203,19 @@ def a_key_in_a_cell():
     return f, lambda: jax.random.key_data(key).tolist()
 
 
+@maker
+def arrays_on_an_object_where_not_all_is_watched():
+    dice, model = np.random.default_rng(0), SimpleNamespace(mean=np.zeros(2), many=[np.ones(2**15)], steps=0)
+
+    def f(x):
+        model.steps += 1
+        if model.steps != 2:  # the second time it is evaluated
+            model.mean = 0.5 * model.mean + 0.5 * jnp.ones(2)
+        return x * int(dice.integers(1, 9)) * (model.mean.sum() + 1.0)
+
+    return f, lambda: (model.steps, [float(v) for v in model.mean])
+
+
 @pytest.mark.parametrize("of", [grad, ccc])
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_state_goes_on_as_in_python(name, of):
