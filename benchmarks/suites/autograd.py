@@ -7,7 +7,9 @@ from itertools import product
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import jax.test_util
 import numpy as np
 import pytest
 
@@ -140,7 +142,7 @@ NAMES = {
 stand_in(
     "autograd",
     {"": NAMES, "numpy": {"random": np.random}, "numpy.random": vars(np.random), "test_util": NAMES}
-    | {name: NAMES for name in ("tracer", "builtins", "core", "wrap_util")},
+    | dict.fromkeys(("tracer", "builtins", "core", "wrap_util"), NAMES),
     {
         "numpy": jnp,
         "numpy.linalg": jnp.linalg,

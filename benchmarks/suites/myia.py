@@ -123,7 +123,7 @@ def with_value(f: Function, *names: Any, dout: Any = 1.0, return_value: bool = F
         )
         cotangents = pullback(jax.tree.map(_filled, value, scale))
         found = tuple(cotangents[i] for i in chosen)
-        picked = found if len(found) > 1 else found[0]
+        picked = found[0] if len(chosen) == 1 else found
         return (value, picked) if return_value else picked
 
     return derivative

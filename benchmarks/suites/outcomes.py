@@ -1,12 +1,14 @@
-"""What became of a test, from the exception that it raised."""
+"""What became of a test, from the exception that it raised; the file in which that is kept."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 import traceback
 from pathlib import Path
+from typing import Any
 
 from combinators.errors import DiffcurryError
 
@@ -56,6 +58,12 @@ def outcome(error: BaseException, test: str) -> tuple[str, str]:
     if _raised_by_jax(error):
         return "raw error", line
     return ("internals" if INTERNALS.search(test) else "assertion"), line
+
+
+def latest(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The last result of each test, by whose derivatives it used and its name."""
+    rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    return {(row["by"], row["test"]): row for row in rows}
 
 
 def _frames(error: BaseException) -> traceback.StackSummary:

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import jax
 import pytest
 
-from benchmarks.suites.outcomes import Expired, outcome
+from benchmarks.suites.outcomes import Expired, latest, outcome
 from benchmarks.suites.swap import Swap
 from combinators.memo import clear_caches
 
@@ -113,12 +113,6 @@ class Runner:
         row = {"test": test, "by": self.option.by, "kind": kind, "line": line, "seconds": seconds}
         self.file.write(json.dumps(row) + "\n")
         self.file.flush()
-
-
-def latest(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """The last result of each test, by whose derivatives it used and its name."""
-    rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    return {(row["by"], row["test"]): row for row in rows}
 
 
 def spread(group: list[pytest.Item], count: int) -> list[pytest.Item]:

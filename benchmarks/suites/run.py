@@ -14,8 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.suites.outcomes import KINDS
-from benchmarks.suites.plugin import latest
+from benchmarks.suites.outcomes import KINDS, latest
 
 DERIVATIVE = r"grad|vjp|jvp|jacfwd|jacrev|jacobian|hessian|linearize|linear_transpose"
 ROOT = Path(__file__).parents[2]
