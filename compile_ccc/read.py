@@ -14,6 +14,7 @@ from typing import Any
 
 import jax.extend.core as jex
 import numpy as np
+from jax.dtypes import float0
 
 from combinators import rules, staging
 from combinators.context import Context
@@ -273,7 +274,9 @@ def _is_closed(program: Any) -> bool:
 
 def _literal(v: Any) -> Any:
     value = np.asarray(v.val).astype(v.aval.dtype)
-    return value if value.ndim else value.item() if v.aval.weak_type else value[()]
+    if value.ndim or value.dtype == float0:  # an element of float0 would be no value of JAX's
+        return value
+    return value.item() if v.aval.weak_type else value[()]
 
 
 def _names() -> Iterator[str]:

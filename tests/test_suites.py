@@ -104,6 +104,8 @@ def test_a_suite_gets_our_derivatives_and_jax_its_own(swapped):
     exec(asked, inside)
     assert suite["found"] == "ours" and inside["found"](3.0) == 6.0
     assert swapped.taken == 1
+    exec("found = given(1)", {"given": jax.grad, **inside}, given := dict[str, object]())
+    assert given["found"] == "ours" and swapped.taken == 2  # a library runs what a suite gave it
 
 
 def test_outcomes_tell_values_from_texts():
