@@ -106,6 +106,7 @@ def _pytest(suite: Suite, options: argparse.Namespace, by: str, results: Path) -
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": str(int(options.x64)),
         "JAX_NUM_GENERATED_CASES": "3",
+        "JAX_NUM_CPU_DEVICES": "2",
         "XLA_FLAGS": "--xla_backend_optimization_level=0",
         "PYTHONPATH": str(ROOT),
     }
