@@ -10,9 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -24,9 +22,8 @@ import numpy as np
 from combinators.errors import DetachedWarning, user_line
 from combinators.identity import key_of
 from compile_ccc import jax_traces
+from compile_ccc.answers import Answers, Given, behind
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
-
-type Given = list[tuple[bool, Any]]  # of the inputs of a program: the place of an input of the trace, or a constant
 
 
 class Unknown(Exception):
@@ -122,13 +119,16 @@ def _is_inexact(value: Any) -> bool:
 class Asked:
     """What is known of a trace, and what Python was told.
 
-    The inputs are `values`, None where one is not known, of which `varied` are those that is differentiated by.
+    The inputs are `values`, None where one is not known, of which `varied` are those that is differentiated by; the
+    trace runs in the one `around`.
     """
 
-    def __init__(self, values: Sequence[Any], varied: frozenset[int], numbers: bool = False):
+    def __init__(self, values: Sequence[Any], varied: frozenset[int], around: Any, numbers: bool = False):
         self._values, self._varied = values, varied
         self._trace: Any = None
         self._known: dict[Any, Any] = {}  # by variables of the program
+        self._around = around
+        self._made: dict[Any, Any] = {}  # values in the program around, likewise
         self._places: dict[Any, int] = {}
         self.told: list[tuple[Sequence[Any], Callable[..., Any], Any]] = []
         self.wanted: set[int] = set()  # places of inputs that are to be code
@@ -153,25 +153,53 @@ class Asked:
         self._known, self.told = {}, []
 
     def settled(self, tracer: Any) -> Any:
-        """What Python keeps of a tracer when the trace has ended: its value, if that is known."""
+        """What Python keeps of a tracer when the trace has ended: its value, if that is known.
+
+        Of a program that is traced inside of another one, it is what that can compute.
+        """
         try:
             value = self.value(tracer) if isinstance(tracer, Asking) else tracer
         except Unknown:
-            return tracer
+            return self._outside(tracer) if _asked_of(tracer) is self else tracer
         return value.item() if isinstance(tracer, Asking) and tracer.weak_type and not tracer.shape else value
 
     def value(self, tracer: Any) -> Any:
         """The value of a tracer.  Raises `Unknown`."""
         if tracer.val not in self._known:
-            equations, inputs = _behind([tracer], self._known)
-            if any(e.effects or e.primitive in (lam_p, eval_p) for e in equations):
-                raise Unknown
-            results = [v for e in equations for v in e.outvars]
-            values = [self._input(v, tracer) for v in inputs]
-            with jax_traces.evaluating():
-                found = jax.core.eval_jaxpr(jax_traces.program_of(inputs, results, equations), (), *values)
-            self._known.update(zip(results, found, strict=True))
+            self._work_out(tracer, self._known, jax_traces.EVALUATION, lambda v: self._input(v, tracer))
         return self._input(tracer.val, tracer)
+
+    def _outside(self, tracer: Any) -> Any:
+        """A tracer's value in the program around; itself, if it depends on what that does not have."""
+
+        def given(variable: Any) -> Any:
+            if isinstance(variable, jex.Literal):
+                return variable.val
+            if variable in self._made:
+                return self._made[variable]
+            place = self._places.get(variable)
+            value = jax_traces.constant(tracer, variable) if place is None else self._values[place]
+            if value is None or is_carrier(jax.typeof(value)):
+                raise Unknown
+            return value
+
+        try:
+            if isinstance(tracer.val, jex.Var) and tracer.val not in self._made:
+                self._work_out(tracer, self._made, self._around, given)
+            return given(tracer.val)
+        except Unknown:
+            return tracer
+
+    def _work_out(self, tracer: Any, known: dict[Any, Any], trace: Any, given: Callable[[Any], Any]) -> None:
+        """What a tracer depends on, operation by operation in a trace.  Raises `Unknown`."""
+        equations, inputs = behind([tracer], known)
+        if any(e.effects or e.primitive in (lam_p, eval_p) for e in equations):
+            raise Unknown
+        results = [v for e in equations for v in e.outvars]
+        values = [given(v) for v in inputs]
+        with jex.set_current_trace(trace):
+            found = jax.core.eval_jaxpr(jax_traces.program_of(inputs, results, equations), (), *values)
+        known.update(zip(results, found, strict=True))
 
     def _input(self, variable: Any, tracer: Any) -> Any:
         if isinstance(variable, jex.Literal):
@@ -213,7 +241,7 @@ class Asked:
         self.wanted |= self._inputs_of([tracer])
 
     def _inputs_of(self, tracers: Sequence[Any]) -> set[int]:
-        _, inputs = _behind(tracers, {})
+        _, inputs = behind(tracers, {})
         return {self._places[v] for v in inputs if v in self._places}
 
     def answers(self) -> Answers | None:
@@ -225,55 +253,12 @@ class Asked:
 
     def _program(self, tracers: Sequence[Any]) -> tuple[Any, Given]:
         """The program that gives these tracers, and what its inputs are."""
-        equations, variables = _behind(tracers, {})
+        equations, variables = behind(tracers, {})
         given: Given = []
         for v in variables:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What Python was told, and how to find out what it would be told for other inputs."""
-
-    program: Any
-    given: Given
-    told: list[tuple[int, Callable[..., Any], Hashable]]  # of so many results of the program each
-
-    def hold(self, inputs: Sequence[Any]) -> bool:
-        """Whether Python would be told the same."""
-        values = [inputs[value] if place else value for place, value in self.given]
-        if any(value is None or isinstance(value, jax.core.Tracer) for value in values):
-            return False
-        try:
-            with jax_traces.evaluating():
-                results = iter(jax.core.eval_jaxpr(self.program, (), *values))
-                return all(key_of(how(*islice(results, n))) == answer for n, how, answer in self.told)
-        except Exception:  # of a path that Python would not have taken
-            return False
-
-
-def _behind(tracers: Sequence[Any], known: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
-    """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known."""
-    equations: list[Any] = []
-    inputs: dict[Any, None] = {}
-    done: set[int] = set()
-    waiting = [(tracer, False) for tracer in reversed(tracers)]
-    while waiting:
-        tracer, ready = waiting.pop()
-        equation = tracer.parent
-        if isinstance(tracer.val, jex.Literal) or (equation is not None and id(equation) in done):
-            continue
-        if equation is None or tracer.val in known:
-            inputs[tracer.val] = None
-        elif ready:
-            done.add(id(equation))
-            equations.append(jax_traces.equation(equation))
-        else:
-            waiting.append((tracer, True))
-            waiting += [(t, False) for t in equation.in_tracers]
-    return equations, list(inputs)
 
 
 _traces: dict[int, Asked] = {}  # that are running, by the trace of JAX's, which each holds

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import memo
 from combinators.errors import TracedAnewWarning, definition_line
 from combinators.host import with_own_exceptions
-from combinators.memo import Remembered
+from combinators.memo import OfMany, Remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
@@ -58,13 +57,12 @@ class Dispatch(Remembered):
     def __init__(self, operation: Runs):
         self._operation = operation
         self._entries: list[_Entry] = []
-        self._cleared = memo.cleared  # how often all was forgotten until now
         self._met = 0
 
     def again(self, arguments: tuple[Any, ...]) -> Any:
         """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
         entries = self._entries
-        if not entries or self._cleared != memo.cleared:
+        if not entries:
             return MISSED
         leaves, form = _flatten(arguments, None)
         if not _CONCRETE.issuperset(map(type, leaves)):
@@ -110,10 +108,19 @@ class Dispatch(Remembered):
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
         entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
-        if self._cleared != memo.cleared:
-            self._entries, self._cleared = [], memo.cleared
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
+        _calls.add(self)
+
+    def clear(self) -> None:
+        """Forgets the programs."""
+        self._entries = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_calls = OfMany("calls of functions again")
 
 
 def _tell(read: Watch, f: Any) -> None:

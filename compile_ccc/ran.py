@@ -111,11 +111,16 @@ def _count(tool: int, change: int) -> None:
             sys.monitoring.set_events(tool, sys.monitoring.events.PY_START if _traces else 0)
 
 
+def _is_made(module: Any) -> bool:
+    """Whether a module is ours or JAX's, whose dataclasses have methods without a file, or that of a named tuple."""
+    return package(module) in QUIET or (isinstance(module, str) and module.startswith("namedtuple_"))
+
+
 def _started(code: types.CodeType, offset: int) -> Any:
     if not is_own(code.co_filename):
         return sys.monitoring.DISABLE
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
-    if code.co_filename == "<string>" and package(variables.get("__name__")) in QUIET:  # methods of our dataclasses
+    if code.co_filename == "<string>" and _is_made(variables.get("__name__")):
         return sys.monitoring.DISABLE
     if _running.open:
         given: frozenset[str] = frozenset()

@@ -24,12 +24,14 @@ from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
 from combinators.values import Closure, depth_of
+from compile_ccc.answers import Answers
 from compile_ccc.arguments import VALUES, argument_type, check_arity, parameter_name
-from compile_ccc.asking import Answers, Asked
+from compile_ccc.asking import Asked
 from compile_ccc.captures import Captured
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
 from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
+from compile_ccc.jax_traces import running_trace
 from compile_ccc.known import traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.ran import Ran
@@ -106,6 +108,7 @@ def trace_anew(
         (parameter_name(f, arity), dom),
         cod,
         own.has_functions,
+        own.rules_capture,
     )
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
@@ -150,8 +153,10 @@ def stage(
     varied = frozenset([start + i for i in given.varied])
     wanted: set[int] = set()
 
+    around = running_trace()
+
     def flat(*leaves: Any) -> list[Any]:
-        asked = Asked(inputs, varied, numbers=bool(captured.written))
+        asked = Asked(inputs, varied, around, numbers=bool(captured.written))
         if not own.closed:
             asked.begin(leaves)
         try:
@@ -186,6 +191,7 @@ def stage(
                 raise
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
+        own.rules_capture = bool(held)
         if mapped(held) and not live:
             live = True
             return attempt(known)

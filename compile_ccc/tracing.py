@@ -21,9 +21,7 @@ import numpy as np
 
 from combinators.context import Context
 from combinators.depth import deep
-from combinators.errors import (
-    ArgumentError,
-)
+from combinators.errors import ArgumentError
 from combinators.identity import key_of
 from combinators.infer import abstract, infer
 from combinators.memo import Table
@@ -37,6 +35,7 @@ from compile_ccc.arguments import argument_type, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
 from compile_ccc.foreign import fixed_parts
+from compile_ccc.jax_traces import is_tracing
 from compile_ccc.ran import ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
@@ -143,7 +142,9 @@ class _Anew:
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
 _CHANGES = "what it changes itself"
+_AROUND = "a value of a program that is being traced"
 _PATHS = 16  # of Python through one program, that are kept
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
 _anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
@@ -171,6 +172,12 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     roots = [f, *parts]
+    if is_tracing() and _met.get(key) is None:
+        _met.put(key, True)
+        result = trace_anew(f, captured, types, dom, arity, fixed, given=replace(given, at_end=partial(settle, roots)))
+        if result.fixed:
+            _fixed.put(of_types, result.fixed)
+        return replace(result, read=Watch(reason=_AROUND))
     before = reached(None, roots)
     if before.reason and anew is not None:
         before = anew.after
@@ -184,10 +191,10 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         key = (of_types, result.fixed, key_of(values(result.fixed)))
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
-        return replace(result, read=Watch(reason="a value of a program that is being traced"))
+        return replace(result, read=Watch(reason=_AROUND))
     changed = not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *parts])
-    read = Watch(reason=_CHANGES) if changed and not after.reason else after
+    read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
     if read.reason:
         certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)
