@@ -116,9 +116,9 @@ def _pytest(suite: Suite, options: argparse.Namespace, by: str, results: Path) -
 def summary(ours: dict[str, dict[str, Any]]) -> Table:
     """How many of the tests that pass and take a derivative under JAX are what under ours, by file."""
     table = Table(title="tests that pass and take a derivative under JAX, under ours")
-    counts = Counter((test.partition("::")[0], row["kind"]) for test, row in ours.items())
+    counts = Counter((Path(test.partition("::")[0]).stem, row["kind"]) for test, row in ours.items())
     kinds = [kind for kind in KINDS if any(known == kind for _, known in counts)]
-    table.add_column("file")
+    table.add_column("file", no_wrap=True)
     for column in ("tests", *kinds):
         table.add_column(column, justify="right")
     files = sorted({file for file, _ in counts})
