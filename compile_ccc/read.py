@@ -240,7 +240,8 @@ class Builder:
         x = Var(next(self.names), (state, element))
         leaves = iter(inner.leaves(x, (state, element)))
         now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
-        results = inner.run(eqn.params["jaxpr"].jaxpr, [*captured, *now])
+        program = eqn.params["jaxpr"]
+        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
         after, emitted = results[:carry], results[carry:]
         output = single([atom_type(a) for a in emitted])
         params = {"reverse": eqn.params["reverse"], "length": None if xs else eqn.params["length"]}

@@ -66,7 +66,7 @@ def test_a_key_has_the_zero_alone():
 
 
 def test_a_pullback_gives_the_zero_of_a_key():
-    value, pullback = vjp(lambda key, x: (jax.random.split(key)[0], x * jax.random.uniform(key)), KEY, 2.0)
+    _, pullback = vjp(lambda key, x: (jax.random.split(key)[0], x * jax.random.uniform(key)), KEY, 2.0)
     of_key, of_x = pullback((np.zeros((), float0), 1.0))
     assert of_key.dtype == float0 and of_key.shape == ()
     assert of_x == jax.random.uniform(KEY)
