@@ -86,18 +86,10 @@ def _pytest(suite: Suite, options: argparse.Namespace, by: str, results: Path) -
     checkout = options.checkout.resolve()
     stand_in = ["-p", suite.stand_in, "--noconftest"] if suite.stand_in else []
     command = [
-        *(sys.executable, "-m", "pytest", "--quiet", "--no-header", "--no-summary", "--tb=no"),
-        *("-c", os.devnull, f"--rootdir={checkout}", f"--confcutdir={checkout}", "-p", "no:cacheprovider"),
-        *(
-            "--continue-on-collection-errors",
-            "-p",
-            "no:warnings",
-            "-p",
-            "no:xdist",
-            "-p",
-            "benchmarks.suites.plugin",
-            *stand_in,
-        ),
+        *(sys.executable, "-m", "pytest", "--quiet", "--no-header", "--tb=no", "-rE"),
+        *("-c", os.devnull, f"--rootdir={checkout}", f"--confcutdir={checkout}", "--import-mode=append"),
+        *("--continue-on-collection-errors", "-p", "benchmarks.suites.plugin", *stand_in),
+        *("-p", "no:cacheprovider", "-p", "no:warnings", "-p", "no:xdist"),
         *(f"--by={by}", f"--results={results}", f"--seconds={options.seconds}", f"--variants={options.variants}"),
         *(f"--mentions={suite.mentions}", f"--holding={options.only}", *(["--again"] if options.again else [])),
         *(str(checkout / file) for file in options.files or suite.files),
