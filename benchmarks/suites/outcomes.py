@@ -30,7 +30,7 @@ CLOSENESS = re.compile(
     r"Not equal to tolerance|Arrays are not|Mismatched elements|[Nn]ot almost equal|not close|allclose"
 )
 INTERNALS = re.compile(
-    r"make_jaxpr|pretty_print|with_logs|assert_num_jit|count_|args_res|opaque_residuals|\.eqns|jaxpr"
+    r"make_jaxpr|pretty_print|with_logs|with_refs|assert_num_jit|count_|args_res|opaque_residuals|\.eqns|jaxpr"
 )
 
 
