@@ -113,7 +113,7 @@ def _is_number(c: Any) -> bool:
 
 
 def _is_inexact(value: Any) -> bool:
-    return jnp.issubdtype(value.dtype, np.inexact)
+    return jnp.issubdtype(getattr(value, "dtype", bool), np.inexact)  # truth values and integers of Python have none
 
 
 class Asked:
