@@ -13,7 +13,7 @@ import numpy as np
 
 from combinators.errors import TracedAnewWarning, definition_line
 from combinators.host import with_own_exceptions
-from combinators.memo import OfMany, Remembered
+from combinators.memo import OfMany, Remembered, remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
@@ -25,8 +25,15 @@ from compile_ccc.watch import Variable, Watch
 
 MISSED = object()
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
-_CONCRETE = frozenset({bool, int, float, complex, np.ndarray, type(jnp.zeros(())), *np.sctypeDict.values()})
 _KEPT = 4  # programs of one function, for other types of its arguments
+
+
+@remembered(entries=1)
+def _concrete() -> frozenset[type]:
+    """The types of values that are known.  An array, which would start JAX's backend, is not made by an import."""
+    with jax.ensure_compile_time_eval():
+        array = type(jnp.zeros(()))
+    return frozenset({bool, int, float, complex, np.ndarray, array, *np.sctypeDict.values()})
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Dispatch(Remembered):
         if not entries:
             return MISSED
         leaves, form = _flatten(arguments, None)
-        if not _CONCRETE.issuperset(map(type, leaves)):
+        if not _concrete().issuperset(map(type, leaves)):
             return MISSED
         types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
@@ -102,7 +109,7 @@ class Dispatch(Remembered):
             if (kind := looked.get(variable.slot)) is not None:
                 watch.answers.append((partial(_kind, variable), kind))
         leaves, form = jax.tree.flatten(arguments)
-        if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):
+        if watch.reason or as_records(arguments) is not arguments or not _concrete().issuperset(map(type, leaves)):
             return
         whole, given = numbered((closure, x))
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))

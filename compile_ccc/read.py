@@ -14,6 +14,7 @@ from typing import Any
 
 import jax.extend.core as jex
 import numpy as np
+from jax.dtypes import float0
 
 from combinators import rules, staging
 from combinators.context import Context
@@ -239,7 +240,8 @@ class Builder:
         x = Var(next(self.names), (state, element))
         leaves = iter(inner.leaves(x, (state, element)))
         now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
-        results = inner.run(eqn.params["jaxpr"].jaxpr, [*captured, *now])
+        program = eqn.params["jaxpr"]
+        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
         after, emitted = results[:carry], results[carry:]
         output = single([atom_type(a) for a in emitted])
         params = {"reverse": eqn.params["reverse"], "length": None if xs else eqn.params["length"]}
@@ -279,7 +281,9 @@ def _is_closed(program: Any) -> bool:
 
 def _literal(v: Any) -> Any:
     value = np.asarray(v.val).astype(v.aval.dtype)
-    return value if value.ndim else value.item() if v.aval.weak_type else value[()]
+    if value.ndim or value.dtype == float0:  # an element of float0 would be no value of JAX's
+        return value
+    return value.item() if v.aval.weak_type else value[()]
 
 
 def _names() -> Iterator[str]:

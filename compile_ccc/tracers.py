@@ -203,4 +203,4 @@ def _is_number(c: Any) -> bool:
 
 def is_inexact(value: Any) -> bool:
     """Whether a value is of real or complex numbers."""
-    return jnp.issubdtype(value.dtype, np.inexact)
+    return jnp.issubdtype(getattr(value, "dtype", bool), np.inexact)  # truth values and integers of Python have none

@@ -213,3 +213,10 @@ def test_no_tracer_outlives_its_trace():
     with jax.checking_leaks():
         assert grad(squared_until)(20.0) == 40.0
         assert grad(lambda x, n: x**n if n > 1 else x)(2.0, 3) == 12.0
+
+
+def test_truth_values_stay_beside_numbers_that_python_was_told():
+    h = 2.0
+    f = lambda x, flag: jnp.where(flag, x, x * math.sqrt(h))
+    for flag, slope in [(False, math.sqrt(2.0)), (True, 1.0), (np.bool_(False), math.sqrt(2.0))]:
+        np.testing.assert_allclose(grad(lambda x, flag=flag: f(x, flag))(2.0), slope, rtol=1e-6)
