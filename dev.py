@@ -27,7 +27,7 @@ OLDEST = (3, 12)
 # Each command: the extra it needs, and what it runs with the environment's Python.
 COMMANDS = {
     "demo": ("examples", [["examples/02_rnn_digits.py"]]),
-    "test": ("test", [["-m", "pytest", "-n", "auto"]]),
+    "test": ("test", [["-m", "pytest", "-n", "auto", "--dist", "worksteal"]]),  # a file stays with one worker
     "check": (
         "test",
         [["-m", "ruff", "format", "--check"], ["-m", "ruff", "check"], ["-m", "pyright", "--pythonpath", str(PYTHON)]],

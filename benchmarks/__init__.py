@@ -1,1 +1,1 @@
-"""Benchmarks against JAX: `python -m benchmarks models` and `python -m benchmarks scaling`.  See docs/benchmarks.md."""
+"""Benchmarks against JAX: `python -m benchmarks models`, `scaling`, `calls` and `suites`.  See docs/benchmarks.md."""

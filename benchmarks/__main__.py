@@ -1,4 +1,4 @@
-"""`python -m benchmarks models` and `python -m benchmarks scaling`."""
+"""`python -m benchmarks models`, `scaling`, `calls` and `suites`."""
 
 from benchmarks.command import main
 

@@ -17,6 +17,7 @@ from benchmarks.models import MODELS
 from benchmarks.peers import JAX, OURS
 from benchmarks.plot import plot
 from benchmarks.scaling import LENGTHS, PROGRAMS, scaling
+from benchmarks.suites.run import add_options, suites
 
 ITSELF = "jax and itself"  # the row that shows the noise: the transformer by JAX, twice
 
@@ -42,7 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (models, sizes, dispatch):
         command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
+    tests = commands.add_parser("suites", help="the tests of other projects, with our derivatives")
+    add_options(tests)
+    tests.set_defaults(names=None)
     options = parser.parse_args(arguments)
+    if options.names is None:
+        return suites(options)
     names = [name for name in options.names if options.only in name]
     if not names:
         parser.error(f"no name contains {options.only!r}; there are {', '.join(options.names)}")

@@ -61,7 +61,8 @@ def gradient_error(problem: Problem, ours: Peer, theirs: Peer) -> float:
     """
     with jax.enable_x64(True):
         problem = problem.cast(np.float64)
-        got, expected = (jax.tree.leaves(peer.compiled(problem)(*problem.arguments)) for peer in (ours, theirs))
+        results = (peer.compiled(problem)(*problem.arguments) for peer in (ours, theirs))
+        got, expected = (list(map(np.asarray, jax.tree.leaves(result))) for result in results)
         sizes = [np.max(np.abs(leaf)) for leaf in expected]
         least = max(sizes) / 100
         differences = [np.max(np.abs(a - b)) for a, b in zip(got, expected, strict=True)]

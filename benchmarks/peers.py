@@ -12,7 +12,7 @@ import jax
 
 import tangents
 from benchmarks.problem import Problem
-from compile_ccc.tracing import _kept  # pyright: ignore[reportPrivateUsage]
+from compile_ccc.tracing import _kept, _met  # pyright: ignore[reportPrivateUsage]
 from tangents.derivatives import _value_and_gradients  # pyright: ignore[reportPrivateUsage]
 
 
@@ -56,6 +56,7 @@ def _forget() -> None:
     `clear_cache` would also drop what JAX knows of calls of any jitted function, for both.
     """
     _kept.clear()
+    _met.clear()
     _compiled.programs.clear()
 
 

@@ -206,6 +206,17 @@ class DetachedWarning(UserWarning):
         )
 
 
+class ManyProgramsWarning(UserWarning):
+    """An input that is code has taken many values, and each is traced and compiled for itself; said once of each."""
+
+    def __init__(self, name: str, function: str, many: int, line: str):
+        super().__init__(
+            f"{function} needs the value of {name} while it is traced, and has been compiled for {many} values of it\n"
+            f"  at    {line}\n"
+            f"  hint  use {name} by jnp and lax alone (lax.cond, lax.fori_loop), or give it few values"
+        )
+
+
 @remembered(entries=4096)
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""

@@ -22,7 +22,27 @@ from combinators.depth import TERMS
 from combinators.errors import ArgumentError, DepthError
 from combinators.memo import ByObject, Table, remembered
 
-_interned: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # no cache: it says what one term is
+
+class _Term(ref[Any]):
+    """A reference to a term, which knows its key."""
+
+    __slots__ = ("key",)
+    key: Hashable
+
+
+def _term(term: Any, key: Hashable) -> _Term:
+    reference = _Term(term, _forget)
+    reference.key = key
+    return reference
+
+
+def _forget(gone: _Term) -> None:
+    with _lock:
+        if _interned.get(gone.key) is gone:
+            del _interned[gone.key]
+
+
+_interned: dict[Hashable, _Term] = {}  # no cache: it says what one term is
 _lock = threading.RLock()  # two threads that make one term get one object
 
 
@@ -38,15 +58,21 @@ class Interned(type):
         if missing:
             arguments += defaults[-missing:]
         key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
-        found = _interned.get(key)
-        if found is None:
-            depth, programs = _depths(arguments)
-            term = super().__call__(*arguments)
-            object.__setattr__(term, "depth", depth + 1)
-            object.__setattr__(term, "programs", programs + term.holds_program)
-            with _lock:
-                found = _interned.setdefault(key, term)
-        return found
+        known = _interned.get(key)
+        found = None if known is None else known()
+        if found is not None:
+            return found
+        depth, programs = _depths(arguments)
+        term = super().__call__(*arguments)
+        object.__setattr__(term, "depth", depth + 1)
+        object.__setattr__(term, "programs", programs + term.holds_program)
+        with _lock:
+            new = _term(term, key)
+            known = _interned.setdefault(key, new)
+            found = known()
+            if found is None:  # it is about to be forgotten
+                _interned[key] = new
+        return term if found is None else found
 
 
 def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
@@ -56,12 +82,16 @@ def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
     """
     depth = programs = 0
     for field in fields:
-        several = type(field) is tuple and field and type(type(field[0])) is Interned
-        inside: Any = {*field} if several else (field,)
-        for inner in inside:
-            if type(type(inner)) is Interned:
-                depth = inner.depth if inner.depth > depth else depth
-                programs = inner.programs if inner.programs > programs else programs
+        if type(type(field)) is Interned:
+            inside: Any = (field,)
+        elif type(field) is tuple and field and type(type(field[0])) is Interned:
+            inside = field
+        else:
+            continue
+        for term in inside:
+            if type(type(term)) is Interned:
+                depth = term.depth if term.depth > depth else depth
+                programs = term.programs if term.programs > programs else programs
     if depth >= TERMS:
         raise DepthError(
             "a term nests too deeply",

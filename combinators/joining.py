@@ -12,6 +12,7 @@ definition 5.1: there an existential quantifier hides the environment's type; th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -89,6 +90,24 @@ def alternatives(f: Closure) -> tuple[Any, ...]:
             return functions if f.code is one_of(len(functions), f.code.argument) else (f,)
         case _:
             return (f,)
+
+
+def nesting(type: Type) -> int:
+    """How many functions of one code, which are no choices among others, hold each other in a type at most."""
+    most, inside = 0, Counter[Any]()
+    waiting: list[tuple[Any, bool]] = [(type, True)]
+    while waiting:
+        node, entered = waiting.pop()
+        if not entered:
+            inside[node.code] -= 1
+            continue
+        if isinstance(node, Closure) and len(alternatives(node)) == 1:
+            inside[node.code] += 1
+            most = max(most, inside[node.code])
+            waiting.append((node, False))
+        parts, form = children(node)
+        waiting += [(part, True) for _, part in parts if form != LEAF]
+    return most
 
 
 def places(f: Closure, type: Closure, plain: Callable[[Any], Any] = lambda leaf: leaf) -> list[int]:

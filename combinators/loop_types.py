@@ -11,14 +11,14 @@ from collections.abc import Callable
 import jax
 
 from combinators.errors import CompositionError, LoopError
-from combinators.joining import join
+from combinators.joining import join, nesting
 from combinators.terms import Fold, Map, Scan
 from combinators.types import Array, Tensor, Type, same_type
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
 
 _ROUNDS = 64  # of joining the state of a loop
-_GROWTH = 10_000  # of the state's type, in nodes
+_GROWTH = 8  # of how often a function captures one of its own code: it captures the function of the step before
 
 
 def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
@@ -26,9 +26,10 @@ def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tupl
 
     Raises `LoopError` if functions of the state capture each other without end, or if a step changes the type.
     """
-    start, limit = state, jax.tree.structure(state).num_nodes + _GROWTH
+    start, limit = state, None
     for _ in range(_ROUNDS):
         after, output = _step(apply, term, f, state, xs)
+        limit = nesting((state, after)) + _GROWTH if limit is None else limit
         try:
             joined = join([state, after], term)
         except CompositionError:
@@ -42,7 +43,7 @@ def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tupl
         if same_type(joined, state):
             return state, Array(length(term, xs), output)
         state = joined
-        if jax.tree.structure(state).num_nodes > limit:
+        if nesting(state) > limit:
             break
     raise LoopError(
         "a function in the state of a loop grows with every step",

@@ -1,8 +1,9 @@
 """What is remembered from one call to the next: tables, which are bounded, registered, and can be emptied at any time.
 
-A table only saves time: without it, everything is worked out anew, and the answer is the same.  There are four kinds:
-`remembered` for the results of a function, `Table` for what has a key, `Facts` for what is known of a term, and
-`ByObject` for what is known of an object of JAX's or of Python's.  The last two keep nothing alive.
+A table only saves time: without it, everything is worked out anew, and the answer is the same.  There are five kinds:
+`remembered` for the results of a function, `Table` for what has a key, `Facts` for what is known of a term, `ByObject`
+for what is known of an object of JAX's or of Python's, and `OfMany` for what objects know themselves.  The last three
+keep nothing alive.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 _tables: list[_Registered] = []  # one for each place in our modules that makes one
-cleared = 0  # how often all tables were emptied: what functions remember of their last calls goes by this
 _lock = threading.RLock()  # of all tables; a finalizer may come in at any time, in the same thread
 
 
@@ -165,6 +165,32 @@ class ByObject[K, V](Remembered):
         return len(self._entries)
 
 
+class OfMany(Remembered):
+    """What many objects remember themselves, as one table; it keeps none of them alive."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._owners: weakref.WeakSet[Any] = weakref.WeakSet()
+        _tables.append(self)
+
+    def add(self, owner: Any) -> None:
+        """Notes an object that has a length, and can be cleared."""
+        with _lock:
+            self._owners.add(owner)
+
+    def clear(self) -> None:
+        """Has all of them forget."""
+        with _lock:
+            owners = list(self._owners)
+            self._owners.clear()
+        for owner in owners:
+            owner.clear()
+
+    def __len__(self) -> int:
+        with _lock:
+            return sum(map(len, self._owners))
+
+
 def remembered[**P, T](entries: int, typed: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A pure function of hashable arguments that keeps its results, at most so many."""
 
@@ -191,8 +217,6 @@ class _Results:
 
 def clear_caches() -> None:
     """Empties all tables, at any time, in any thread: it changes no answer, and the next calls take longer."""
-    global cleared
-    cleared += 1
     for table in _tables:
         table.clear()
 

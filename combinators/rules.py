@@ -56,7 +56,8 @@ def held_tracers(program: Any) -> list[Any]:
     while programs:
         for eqn in programs.pop().eqns:
             for value in eqn.params.values():
-                if type(value) in _PLAIN:
+                kind = type(value)
+                if kind in _PLAIN or (kind is tuple and (not value or type(value[0]) is int)):
                     continue
                 if isinstance(value, _FUNCTIONS):
                     functions.append(value)

@@ -34,12 +34,12 @@ _in_trace = jax.make_user_context(default_value=False)
 class Trace:
     """One run of a lambda under tracing; it remembers which function each of its carriers stands for.
 
-    `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known, and
-    `has_functions` that functions have come up in it.
+    `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known,
+    `has_functions` that functions have come up in it, and `rules_capture` that rules of derivatives hold values of it.
     """
 
     def __init__(self, closed: bool = False) -> None:
-        self.closed, self.has_functions = closed, False
+        self.closed, self.has_functions, self.rules_capture = closed, False, False
         self._types: dict[int, tuple[weakref.ref[Any], Function]] = {}  # JAX looks for tracers that outlive their trace
 
     def note(self, f: FunctionValue) -> None:

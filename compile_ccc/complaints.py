@@ -18,6 +18,7 @@ from combinators.errors import (
     NotDifferentiableError,
     TracedBranchError,
     UnsupportedError,
+    UntypedFunctionError,
     line_of_error,
 )
 
@@ -88,12 +89,12 @@ _ASKS = _Complaint(
     "control flow and shapes that do not depend on traced values",
     "use jnp.where or lax.cond; outside of jax.jit and vmap an argument has its value, and a captured int always has",
     words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
-    "|unhashable type: '(DynamicJaxprTracer|Asking)'"
+    "|unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber)'"
     r"|was not hashable: \(?JitTracer"
     "|Only integer scalar arrays can be converted to a scalar index"
     "|Shapes must be 1D sequences of concrete values"
     "|expected a sequence of integers or a single integer, got 'JitTracer"
-    "|(Tracer|Asking).__format__",
+    "|(Tracer|Asking|Known|KnownNumber).__format__",
     types=(
         jax.errors.ConcretizationTypeError,
         jax.errors.TracerArrayConversionError,
@@ -118,6 +119,13 @@ _COMPLAINTS = (
         words="^No (JVP|VJP) defined",
     ),
     _HOLDS_ARRAY,
+    _Complaint(
+        UntypedFunctionError,
+        "a Python function goes into an operation of JAX, or comes out of it, and its type is not known",
+        "arrays, and function values",
+        "write function(f, domain), for example function(f, C.Tensor(())); jit of tangents.as_jax takes f as it is",
+        words="<class '(function|method|functools.partial)'>.*( is not a valid JAX type| was passed to the function)",
+    ),
     _Complaint(
         LoopError,
         "the state of a loop changes its type",

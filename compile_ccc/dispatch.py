@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import memo
 from combinators.errors import TracedAnewWarning, definition_line
 from combinators.host import with_own_exceptions
-from combinators.memo import Remembered
+from combinators.memo import OfMany, Remembered, remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
@@ -25,8 +25,15 @@ from compile_ccc.watch import Variable, Watch
 
 MISSED = object()
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
-_CONCRETE = frozenset({bool, int, float, complex, np.ndarray, type(jnp.zeros(())), *np.sctypeDict.values()})
 _KEPT = 4  # programs of one function, for other types of its arguments
+
+
+@remembered(entries=1)
+def _concrete() -> frozenset[type]:
+    """The types of values that are known.  An array, which would start JAX's backend, is not made by an import."""
+    with jax.ensure_compile_time_eval():
+        array = type(jnp.zeros(()))
+    return frozenset({bool, int, float, complex, np.ndarray, array, *np.sctypeDict.values()})
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class _Entry:
     watch: Watch
     environment: list[Any]
     variables: list[tuple[int, Variable]]
+    classes: bool  # whether it depends on the classes of what it is given
     functions: bool  # whether there are functions in the environment
     origins: list[Origin] | None  # of the functions that it is given, if there are functions in the result
     run: Any
@@ -58,18 +66,17 @@ class Dispatch(Remembered):
     def __init__(self, operation: Runs):
         self._operation = operation
         self._entries: list[_Entry] = []
-        self._cleared = memo.cleared  # how often all was forgotten until now
         self._met = 0
 
     def again(self, arguments: tuple[Any, ...]) -> Any:
         """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
         entries = self._entries
-        if not entries or self._cleared != memo.cleared:
+        if not entries:
             return MISSED
         leaves, form = _flatten(arguments, None)
-        if not _CONCRETE.issuperset(map(type, leaves)):
+        if not _concrete().issuperset(map(type, leaves)):
             return MISSED
-        types = tuple(map(_type, leaves)) if len(entries) > 1 else None
+        types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
             if entry.form == form and (types is None or types == entry.types):
                 try:
@@ -90,14 +97,19 @@ class Dispatch(Remembered):
         self._met += 1
         if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
-        if found.traced.answers is not None or found.traced.fixed:
+        answers = found.traced.answers
+        if (answers is not None and answers.told) or found.traced.fixed:
             return  # which depends on values
         if found.traced.read.reason:
             _tell(found.traced.read, found.f)
             return
         watch = found.captured.watch + found.traced.read
+        looked = {} if answers is None else answers.looked
+        for variable in found.captured.variables if looked else ():
+            if (kind := looked.get(variable.slot)) is not None:
+                watch.answers.append((partial(_kind, variable), kind))
         leaves, form = jax.tree.flatten(arguments)
-        if watch.reason or as_records(arguments) is not arguments or not _CONCRETE.issuperset(map(type, leaves)):
+        if watch.reason or as_records(arguments) is not arguments or not _concrete().issuperset(map(type, leaves)):
             return
         whole, given = numbered((closure, x))
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))
@@ -109,11 +121,21 @@ class Dispatch(Remembered):
         origins = given if _has_functions(result) else None
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
-        entry = _Entry(form, tuple(map(_type, leaves)), watch, environment, variables, functions, origins, run)
-        if self._cleared != memo.cleared:
-            self._entries, self._cleared = [], memo.cleared
+        types, classes = tuple(map(_type, leaves)), answers is not None
+        entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run)
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
+        _calls.add(self)
+
+    def clear(self) -> None:
+        """Forgets the programs."""
+        self._entries = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_calls = OfMany("calls of functions again")
 
 
 def _tell(read: Watch, f: Any) -> None:
@@ -127,7 +149,11 @@ def _has_functions(x: Any) -> bool:
     return any(isinstance(part, Closure) for part in jax.tree.leaves(x, is_leaf=lambda part: isinstance(part, Closure)))
 
 
+def _kind(variable: Variable) -> type:
+    return type(variable.read())
+
+
 def _type(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
         return leaf.shape, leaf.dtype, leaf.weak_type
-    return (leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)
+    return (type(leaf), leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)

@@ -24,11 +24,29 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
     for equation in reversed(equations):
         wanted = [v in read for v in equation.outvars]
         if equation.effects or any(wanted):
-            if not all(wanted) and not equation.effects and staging.holds_programs(equation.params):
+            if not all(wanted) and not equation.effects and _has_dead(equation, wanted):
                 equation = _narrowed(equation, wanted)
             read.update([v for v in equation.invars if type(v) is not jex.Literal])
             alive.append(equation)
     return alive[::-1], read
+
+
+def _has_dead(equation: Any, wanted: list[bool]) -> bool:
+    """Whether an equation may have parts that these results do not need: a loop needs what its later steps read."""
+    if equation.primitive.name != "scan":
+        return staging.holds_programs(equation.params)
+    constants, carry = compat.scan_arity(equation.params)
+    if not all(wanted[carry:]):
+        return True
+    body = equation.params["jaxpr"]
+    states, alive = body.invars[constants : constants + carry], wanted[:carry]
+    while not all(alive):
+        _, read = needed(body.eqns, [v for v, a in zip(body.outvars, [*alive, *wanted[carry:]], strict=True) if a])
+        grown = [a or v in read for a, v in zip(alive, states, strict=True)]
+        if grown == alive:
+            return True
+        alive = grown
+    return False
 
 
 def _narrowed(equation: Any, wanted: list[bool]) -> Any:

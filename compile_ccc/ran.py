@@ -5,13 +5,17 @@ Functions of JAX, of the standard library and of other installed packages are no
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 import types
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
+
+import jax
 
 from combinators.errors import INSTALLED, is_users
 from combinators.memo import remembered
@@ -75,6 +79,33 @@ def ran_before(ran: Ran) -> None:
         open.update(ran)
 
 
+def asks_for_type(ran: Ran, value: Any = None) -> bool:
+    """Whether a function that ran may ask for the `type` of a value; without one, of anything.
+
+    So it is for a function that asks whether something is an `Array` of JAX's, as all tracers are.
+    """
+    kinds = {"type"} if value is None else {kind.__name__ for kind in type(value).__mro__[:-1]}
+    for (code, *_), variables in ran.items():
+        names = {*code.co_names}
+        if "type" in names and not kinds.isdisjoint(names):
+            return True
+        if "isinstance" in names and (not _OF_JAX.isdisjoint(names) or _names_array_of_jax(code, variables)):
+            return True
+    return False
+
+
+_OF_JAX = frozenset({"Array", "Tracer"})  # classes that a tracer is of, and what it stands for may not be
+
+
+def _names_array_of_jax(code: types.CodeType, variables: dict[str, Any]) -> bool:
+    """Whether code says `jnp.ndarray`, which is another name of `jax.Array`."""
+    if "ndarray" not in code.co_names:
+        return False
+    steps = list(dis.get_instructions(code))
+    owners = [one.argval for one, then in pairwise(steps) if then.argval == "ndarray"]
+    return any(getattr(variables.get(name), "ndarray", None) is jax.Array for name in owners if isinstance(name, str))
+
+
 @remembered(entries=4096)
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""
@@ -111,11 +142,16 @@ def _count(tool: int, change: int) -> None:
             sys.monitoring.set_events(tool, sys.monitoring.events.PY_START if _traces else 0)
 
 
+def _is_made(module: Any) -> bool:
+    """Whether a module is ours or JAX's, whose dataclasses have methods without a file, or that of a named tuple."""
+    return package(module) in QUIET or (isinstance(module, str) and module.startswith("namedtuple_"))
+
+
 def _started(code: types.CodeType, offset: int) -> Any:
     if not is_own(code.co_filename):
         return sys.monitoring.DISABLE
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
-    if code.co_filename == "<string>" and package(variables.get("__name__")) in QUIET:  # methods of our dataclasses
+    if code.co_filename == "<string>" and _is_made(variables.get("__name__")):
         return sys.monitoring.DISABLE
     if _running.open:
         given: frozenset[str] = frozenset()

@@ -74,6 +74,8 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
 class Walk(Places):
     """The walk from these functions and roots.  Raises `Unwatched`."""
 
+    limit = LIMIT
+
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
         super().__init__()
         self.ran = ran
@@ -85,15 +87,18 @@ class Walk(Places):
         self.roots = {id(root) for root, _ in self.waiting}
         for (code, _, without), variables in (ran or {}).items():
             self.code(code, variables, without)
-        known: Any = None
-        while self.waiting or known != (len(self.names), self.by_name):  # more names, more of the modules
-            known = len(self.names), self.by_name
+        looked: dict[int, Any] = {}  # at modules and classes, for so many names, or all
+        asked = lambda: (len(self.names), self.by_name)
+        while self.waiting or any(looked.get(key) != asked() for key in self.scopes):
             while self.waiting:
-                self.value(*self.waiting.pop())
-                if self.watch.size > LIMIT or self.bytes > BYTES:
+                for _ in range(min(16, len(self.waiting))):
+                    self.value(*self.waiting.pop())
+                if self.watch.size > self.limit or self.bytes > BYTES:
                     raise Unwatched("more values than can be looked at in a moment")
-            for scope in list(self.scopes.values()):
-                self.scope(scope)
+            for key, scope in list(self.scopes.items()):
+                if looked.get(key) != asked():
+                    looked[key] = asked()
+                    self.scope(scope)
         for variables, names in self.absent.values():
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
@@ -120,7 +125,6 @@ class Walk(Places):
                 self.push((value.func, *value.args, value.keywords), held)
             case types.ModuleType() | type() | _Settings():
                 self.scopes[id(value)] = value
-                self.scope(value)
             case types.BuiltinFunctionType():
                 self.builtin(value)
             case np.ndarray():

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax.extend.core as jex
 import numpy as np
+from jax.dtypes import float0
 
 from combinators import rules, staging
 from combinators.context import Context
@@ -52,17 +53,23 @@ from compile_ccc.translate import translate
 
 
 def read(
-    program: Any, captured: list[tuple[str, Type]], parameter: tuple[str, Type], cod: Type, functions: bool = True
+    program: Any,
+    captured: list[tuple[str, Type]],
+    parameter: tuple[str, Type],
+    cod: Type,
+    functions: bool = True,
+    rules_capture: bool = True,
 ) -> tuple[Lam, list[Var]]:
     """The abstraction λ parameter. body that a program stands for, and the variables of the captured values.
 
     The program's inputs are the captured values (constants first) and then the leaves of the parameter's type; its
-    outputs are the leaves of `cod`.  Without `functions` it is a program over arrays alone.
+    outputs are the leaves of `cod`.  Without `functions` it is a program over arrays alone, and without `rules_capture`
+    no rule of a derivative holds one of its values.
     """
     taken: dict[str, None] = {}
     outer = [Var(_distinct(name, taken), type) for name, type in captured]
     x = Var(_distinct(parameter[0], taken), parameter[1])
-    block = Builder((name for name in _names() if name not in taken), functions)
+    block = Builder((name for name in _names() if name not in taken), functions, rules_capture)
     results = block.run(program, [*outer, *block.leaves(x, parameter[1])])
     return lam(x, block.close(block.build(results, cod))), outer
 
@@ -70,8 +77,8 @@ def read(
 class Builder:
     """A block under construction: `let` appends a binding and gives its variable."""
 
-    def __init__(self, names: Iterator[str], functions: bool):
-        self.names, self.functions = names, functions
+    def __init__(self, names: Iterator[str], functions: bool, rules_capture: bool):
+        self.names, self.functions, self.rules_capture = names, functions, rules_capture
         self.bindings: list[tuple[Var, Expression]] = []
         self.calls: list[Any] = []  # of the programs that are being inlined
         self.scopes: list[dict[Any, Any]] = []  # the atoms of the variables of these, and of the programs around
@@ -86,7 +93,7 @@ class Builder:
 
     def inner(self) -> Builder:
         """The builder of a block inside this one."""
-        block = Builder(self.names, self.functions)
+        block = Builder(self.names, self.functions, self.rules_capture)
         block.calls, block.scopes = list(self.calls), list(self.scopes)
         return block
 
@@ -149,7 +156,7 @@ class Builder:
             results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
             self.calls.pop()
             return results
-        rewritten = closed(eqn, self.atom_of)
+        rewritten = closed(eqn, self.atom_of) if self.rules_capture else None
         if rewritten is not None:
             program, captured = rewritten
             return self.run(program, [*map(Constant, program.consts), *captured, *operands])
@@ -184,7 +191,7 @@ class Builder:
         """A call of a jitted function, whose program JAX has traced once."""
         known = _calls.get(program)
         if known is None:
-            inner = Builder(_names(), False)
+            inner = Builder(_names(), False, False)
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
             results = inner.run(program, inner.leaves(x, x.type))
@@ -233,7 +240,8 @@ class Builder:
         x = Var(next(self.names), (state, element))
         leaves = iter(inner.leaves(x, (state, element)))
         now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
-        results = inner.run(eqn.params["jaxpr"].jaxpr, [*captured, *now])
+        program = eqn.params["jaxpr"]
+        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
         after, emitted = results[:carry], results[carry:]
         output = single([atom_type(a) for a in emitted])
         params = {"reverse": eqn.params["reverse"], "length": None if xs else eqn.params["length"]}
@@ -255,7 +263,7 @@ class Builder:
         types = [type_of(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
             return operands  # it only makes a weak type strong
-        term = traced(eqn.primitive, parameters(eqn))
+        term = traced(eqn.primitive, parameters(eqn) if self.rules_capture else eqn.params)
         arrow = Arrow(term, tuple(operands), sources(eqn, self.calls))
         if not eqn.primitive.multiple_results:
             return [self.let(arrow, types[0])]
@@ -273,7 +281,9 @@ def _is_closed(program: Any) -> bool:
 
 def _literal(v: Any) -> Any:
     value = np.asarray(v.val).astype(v.aval.dtype)
-    return value if value.ndim else value.item() if v.aval.weak_type else value[()]
+    if value.ndim or value.dtype == float0:  # an element of float0 would be no value of JAX's
+        return value
+    return value.item() if v.aval.weak_type else value[()]
 
 
 def _names() -> Iterator[str]:

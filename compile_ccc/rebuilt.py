@@ -180,10 +180,17 @@ class _Rebuild:
         return new
 
 
+def is_guarded(value: Any) -> bool:
+    """Whether a class written in Python decides what of its objects is seen: it may raise on any question."""
+    return type(type(value).__getattribute__) is types.FunctionType
+
+
 def is_environment(value: Any) -> bool:
     """Whether a captured value is read anew at each call."""
+    if is_guarded(value):
+        return False
     match value:
-        case bool() | int():
+        case bool() | int() | np.ma.MaskedArray():
             return False
         case float() | complex() | jax.Array() | Closure() | Opaque():
             return True

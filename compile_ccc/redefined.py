@@ -64,7 +64,7 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if is_odd(kind) or (kind not in _CALLERS and (isinstance(value, _NO_CALLERS) or type(kind) is Interned)):
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
             continue
         if id(value) in seen:
             continue
@@ -114,5 +114,5 @@ def _read(f: types.FunctionType) -> Iterator[Any]:
     for name in global_names(f):
         value = f.__globals__[name]
         yield value
-        if isinstance(value, types.ModuleType) and is_own(own_file(value)):
+        if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
             yield from (vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value))

@@ -23,7 +23,8 @@ _STRUCTURE = (
     "rev",
     "slice",
 )
-_REFUSED = ("io_callback", "ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref")
+_OF_REFS = ("ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref", "freeze")
+_REFUSED = ("io_callback", *_OF_REFS)
 
 
 def concerns_functions(eqn: Any) -> bool:
@@ -41,7 +42,9 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
             expected="a pure program",
             got=name,
             line=line_at(eqn, calls),
-            hint="jax.debug.print without ordered=True, and jax.pure_callback, are allowed",
+            hint="let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan"
+            if name in _OF_REFS
+            else "jax.debug.print without ordered=True, and jax.pure_callback, are allowed",
         )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import jax
 import jax.core
 
+from compile_ccc.places import Unwatched
 from compile_ccc.reached import Walk
+from compile_ccc.watch import LIMIT
 
 
 def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> None:
@@ -21,6 +24,10 @@ def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> None:
 
 
 class _Settling(Walk):
+    """The walk that settles what it meets; what cannot be watched does not stop it."""
+
+    limit = 10 * LIMIT
+
     def __init__(self, roots: Iterable[Any], settled: Callable[[Any], Any]):
         self.settled = settled
         super().__init__(None, roots)
@@ -37,7 +44,15 @@ class _Settling(Walk):
     def value(self, value: Any, held: bool) -> None:
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
-        super().value(value, held)
+        with suppress(Unwatched):
+            super().value(value, held)
+
+    def scope(self, scope: Any) -> None:
+        with suppress(Unwatched):
+            super().scope(scope)
+
+    def array(self, array: Any) -> None:
+        pass
 
     def _in(self, container: Any, keys: Iterable[Any]) -> None:
         for key in keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from combinators.context import Context
 from combinators.depth import check_depth, check_values, users_own
 from combinators.errors import (
     BareFunctionError,
+    DiffcurryError,
     definition_line,
 )
 from combinators.families import stated
@@ -24,13 +25,15 @@ from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
 from combinators.values import Closure, depth_of
+from compile_ccc.answers import Answers
 from compile_ccc.arguments import VALUES, argument_type, check_arity, parameter_name
-from compile_ccc.asking import Answers, Asked
+from compile_ccc.asking import Asked
 from compile_ccc.captures import Captured
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
 from compile_ccc.closing import closing, mapped
 from compile_ccc.complaints import complaints, holds_array
-from compile_ccc.known import traced_with_known
+from compile_ccc.jax_traces import running_trace
+from compile_ccc.known import asks_for_value, traced_with_known
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.ran import Ran
 from compile_ccc.read import read as read_program
@@ -106,6 +109,7 @@ def trace_anew(
         (parameter_name(f, arity), dom),
         cod,
         own.has_functions,
+        own.rules_capture,
     )
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
@@ -144,19 +148,23 @@ def stage(
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
-    inputs = [v if isinstance(v, VALUES) else None for v in (*captured.values, *given.leaves)]
+    inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
     varied = frozenset([start + i for i in given.varied])
     wanted: set[int] = set()
+    looked: set[int] = set()
+    numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
+    around = running_trace()
 
     def flat(*leaves: Any) -> list[Any]:
-        asked = Asked(inputs, varied, numbers=bool(captured.written))
+        asked = Asked(inputs, varied, around, numbers=bool(captured.written))
         if not own.closed:
             asked.begin(leaves)
         try:
             if fixed:
-                leaves = tuple(as_number(inputs[i]) if i in fixed else leaf for i, leaf in enumerate(leaves))
+                known = lambda i: as_number(inputs[i]) if i in numbers else inputs[i]
+                leaves = tuple(known(i) if i in fixed else leaf for i, leaf in enumerate(leaves))
             values, x = unflatten(leaves, (types, dom), own)
             inside.clear()
             for i, v in enumerate(values):
@@ -165,27 +173,35 @@ def stage(
             room = nullcontext() if own.closed else users_own()
             with captured.rebuilt(values, asked.settled) as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
-            given.at_end(asked.settled)
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
         finally:
+            given.at_end(asked.settled)
             wanted.update(asked.wanted)
+            looked.update(asked.looked)
             asked.end()
 
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
         wanted.clear()
+        looked.clear()
         try:
             program = staging.program(flat, structs)
-        except (NotImplementedError, TypeError, ValueError) as error:  # JAX says the last of what has no hash
-            numbers = tuple(i for i, v in enumerate(captured.values) if is_known(v)) if holds_array(error) else ()
-            more = {*numbers, *wanted.intersection(knowable())} - set(known)
+        except Exception as error:
+            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set()
+            more = {*(held - numbers), *(wanted.intersection(knowable()) - set(known))}
+            numbers.update(held)
+            if not more and _is_mistaken(error):
+                more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
             if not more:
                 raise
             return attempt(tuple(sorted({*known, *more})))
+        if more := wanted.intersection(knowable()) - set(known):
+            return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
+        own.rules_capture = bool(held)
         if mapped(held) and not live:
             live = True
             return attempt(known)
@@ -195,9 +211,21 @@ def stage(
     def knowable() -> list[int]:
         return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
 
+    def taken_for_values() -> Iterator[set[int]]:
+        """Inputs that Python, or what is not of Python, may take for the values that they are not, the likely first."""
+        yield looked.intersection(knowable())
+        yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
+        yield set(knowable())
+
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
     return program, cods[-1], fixed, told[-1]
+
+
+def _is_mistaken(error: Exception) -> bool:
+    """Whether an error may be that of code which took a tracer for a value."""
+    kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError
+    return isinstance(error, kinds) and not isinstance(error, DiffcurryError) and not asks_for_value(error)
 
 
 def is_concrete(value: Any) -> bool:

@@ -32,7 +32,7 @@ _LOADED = "tracemalloc _tracemalloc importlib.resources importlib.metadata pkgut
 _ALL = _words(_FILES, _PROCESSES, _NETWORK, _CLOCKS, _SYSTEM, _LOADED)
 _PURE = _words(
     """fspath fsencode fsdecode PathLike _Environ strerror intern exit exc_info getsizeof version_info flags float_info
-    hash_info int_info thread_info"""
+    hash_info int_info thread_info UUID SafeUUID"""
 )
 
 _OF_PATHS = _words(

@@ -21,9 +21,7 @@ import numpy as np
 
 from combinators.context import Context
 from combinators.depth import deep
-from combinators.errors import (
-    ArgumentError,
-)
+from combinators.errors import ArgumentError
 from combinators.identity import key_of
 from combinators.infer import abstract, infer
 from combinators.memo import Table
@@ -32,16 +30,19 @@ from combinators.origins import NOWHERE
 from combinators.terms import Curry, Term, compose
 from combinators.types import Function, Opaque, Type, pack
 from combinators.values import Closure
-from compile_ccc import compat
+from compile_ccc import compat, often
+from compile_ccc.answers import NO_ANSWERS
 from compile_ccc.arguments import argument_type, parameter_name
 from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
 from compile_ccc.foreign import fixed_parts
-from compile_ccc.ran import ran_before, running
+from compile_ccc.jax_traces import is_tracing
+from compile_ccc.ran import asks_for_type, ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
 from compile_ccc.settled import settle
 from compile_ccc.stage import NOT_GIVEN, Given, Traced, is_concrete, stage, trace_anew
+from compile_ccc.tracers import class_of
 from compile_ccc.watch import Watch
 
 
@@ -128,9 +129,9 @@ class _Kept:
     traced: Traced
     objects: tuple[weakref.ref[Any], ...]
 
-    def holds(self, inputs: list[Any]) -> bool:
+    def holds(self, inputs: list[Any], varied: set[int]) -> bool:
         live = all(object() is not None for object in self.objects) and self.traced.read.holds()
-        return live and (self.traced.answers is None or self.traced.answers.hold(inputs))
+        return live and (self.traced.answers is None or self.traced.answers.hold(inputs, varied))
 
 
 @dataclass
@@ -143,7 +144,9 @@ class _Anew:
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
 _CHANGES = "what it changes itself"
+_AROUND = "a value of a program that is being traced"
 _PATHS = 16  # of Python through one program, that are kept
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
 _anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
@@ -156,21 +159,28 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(types) - len(given.leaves))]
     values = lambda fixed: [inputs[i] for i in fixed]
-    count = len(captured.values)  # what is differentiated by is never code
-    fixed = tuple([i for i in _fixed.get(of_types) or () if i - count not in given.varied and is_concrete(inputs[i])])
+    varied = {len(captured.values) + i for i in given.varied}  # which is never code
+    known = [i for i, value in enumerate(inputs) if i not in varied and is_concrete(value)]
+    as_code = _fixed.get(of_types) or ()
+    fixed = tuple([i for i in known if i in as_code or type(inputs[i]) is bool])
     key = (of_types, fixed, key_of(values(fixed)) if fixed else ())
     anew = _anew.get(key)
-    for known in (_kept.get(key) or ()) if anew is None else ():
-        if known.holds(inputs):
-            ran_before(known.traced.ran)
-            return known.traced
+    for kept in (_kept.get(key) or ()) if anew is None else ():
+        if kept.holds(inputs, varied):
+            ran_before(kept.traced.ran)
+            return kept.traced
     lasting = all(is_lasting(g) for g, _ in rules_of(f))
     if anew is not None and anew.certain:
-        if anew.read.reason == _CHANGES:
-            given = replace(given, at_end=partial(settle, [f]))
+        given = replace(given, at_end=partial(settle, [f]))
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     roots = [f, *parts]
+    if is_tracing() and _met.get(key) is None:
+        _met.put(key, True)
+        result = trace_anew(f, captured, types, dom, arity, fixed, given=replace(given, at_end=partial(settle, roots)))
+        if result.fixed:
+            _fixed.put(of_types, result.fixed)
+        return replace(result, read=Watch(reason=_AROUND))
     before = reached(None, roots)
     if before.reason and anew is not None:
         before = anew.after
@@ -178,16 +188,24 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     given = replace(given, at_end=lambda settled: None if before.holds() else settle(roots, settled))
     with running() as ran:
         result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
+        no_arrays = [i for i in known if not isinstance(inputs[i], jax.Array)]
+        if more := {i for i in no_arrays if asks_for_type(ran, inputs[i])} - {*result.fixed}:
+            fixed = tuple(sorted({*result.fixed, *more}))
+            result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
+    if asks_for_type(ran):
+        looked = {i: None if i in varied else class_of(value) for i, value in enumerate(inputs) if value is not None}
+        result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=looked))
     if result.fixed:
         _fixed.drop(of_types)
         _fixed.put(of_types, result.fixed)
+        often.note(of_types, f, captured.names, dom, result.fixed, inputs)
         key = (of_types, result.fixed, key_of(values(result.fixed)))
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
-        return replace(result, read=Watch(reason="a value of a program that is being traced"))
+        return replace(result, read=Watch(reason=_AROUND))
     changed = not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *parts])
-    read = Watch(reason=_CHANGES) if changed and not after.reason else after
+    read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
     if read.reason:
         certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)

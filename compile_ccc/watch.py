@@ -60,7 +60,7 @@ class Variable:
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self._now()
-        if _kind(value) is not self.type:
+        if type(value) is not self.type and _kind(value) is not self.type:
             raise Changed
         return value
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from tangents import derivatives, directional, jacobians, linear_maps
+from tangents import derivatives, directional, jacobians, jitted, linear_maps
 
 
 def grad(
@@ -75,6 +75,7 @@ def jacrev(
 
 
 jacobian = jacrev
+jit = jitted.jit
 
 
 def hessian(

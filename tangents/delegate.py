@@ -21,6 +21,7 @@ from combinators.primitives import bind
 from combinators.terms import Primitive
 from combinators.types import same_type, shape_struct, type_of
 from compile_ccc import compat
+from compile_ccc.prefixes import checked
 from compile_ccc.programs import Program
 from compile_ccc.recorder import written
 from tangents.missing import reason
@@ -52,7 +53,7 @@ def delegated(
             full = list(arguments)
             for i, value in zip(asked, values, strict=True):
                 full[i] = value
-            return jax.tree.leaves(bind(term, tuple(full)))
+            return jax.tree.leaves(bind(checked(term), tuple(full)))
 
         y, pb = jax.vjp(of_asked, *(arguments[i] for i in asked))
         residuals, tree = jax.tree.flatten(pb)

@@ -21,6 +21,7 @@ from combinators.primitives import bind, operands
 from combinators.terms import Primitive
 from combinators.types import is_discrete, type_of
 from compile_ccc import compat
+from compile_ccc.prefixes import checked
 from compile_ccc.programs import Program
 from compile_ccc.recorder import aval_of, written
 from compile_ccc.recording import operation, record, run
@@ -99,7 +100,7 @@ def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], 
         full = list(values[:n])
         for i, value in zip(active, given, strict=True):
             full[i] = value
-        return list(operands(bind(term, tuple(full))))
+        return list(operands(bind(checked(term), tuple(full))))
 
     def both(*values: Any) -> list[Any]:
         y, t = jax.jvp(lambda *given: of_active(values, given), [values[i] for i in active], list(values[n:]))

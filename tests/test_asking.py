@@ -178,6 +178,11 @@ def test_a_number_that_python_takes_out_carries_no_derivative_and_this_is_said()
         assert grad(lambda x: math.sin(x) * x)(2.0) == np.float32(math.sin(2.0))
 
 
+def test_nothing_is_said_of_what_is_held_fixed(recwarn):
+    assert grad(lambda x: math.sin(lax.stop_gradient(x)) * x)(2.0) == np.float32(math.sin(2.0))
+    assert not [w for w in recwarn if w.category is DetachedWarning]
+
+
 def test_integers_and_truths_are_no_such_numbers(recwarn):
     assert grad(lambda x: int(jnp.floor(x)) * x if x > 0 else x)(2.5) == 2.0
     assert not [w for w in recwarn if w.category is DetachedWarning]
@@ -208,3 +213,10 @@ def test_no_tracer_outlives_its_trace():
     with jax.checking_leaks():
         assert grad(squared_until)(20.0) == 40.0
         assert grad(lambda x, n: x**n if n > 1 else x)(2.0, 3) == 12.0
+
+
+def test_truth_values_stay_beside_numbers_that_python_was_told():
+    h = 2.0
+    f = lambda x, flag: jnp.where(flag, x, x * math.sqrt(h))
+    for flag, slope in [(False, math.sqrt(2.0)), (True, 1.0), (np.bool_(False), math.sqrt(2.0))]:
+        np.testing.assert_allclose(grad(lambda x, flag=flag: f(x, flag))(2.0), slope, rtol=1e-6)

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.models import MODELS
 from benchmarks.models.nested import NESTINGS, particle, saddle
 from benchmarks.peers import OURS
 
@@ -23,10 +22,3 @@ def test_the_saddle_point(nesting):
 @pytest.mark.parametrize("nesting", NESTINGS)
 def test_the_control_that_sends_the_particle_to_the_origin(nesting):
     assert np.allclose(found(particle(nesting)), 0.2071918746486116, rtol=1e-9, atol=0)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("saddle", "particle"))])
-def test_small_searches_move(name):
-    problem = MODELS[name].smaller()
-    start = np.resize(problem.params, found(problem).shape)
-    assert not np.allclose(found(problem), start, rtol=0, atol=1e-6)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import combinators as C
+from combinators.errors import TracedAnewWarning
 from compile_ccc import ccc, function
+from tangents import grad
 
 F32 = C.Tensor()
 Point = namedtuple("Point", "x y")
@@ -259,3 +261,25 @@ def test_tracers_are_captured():
 def test_a_weak_number_stays_weak():
     assert ccc(capture(2.0))(jnp.bfloat16(3)).dtype == jnp.bfloat16
     assert function(capture(2.0), C.Tensor((), jnp.bfloat16))(jnp.bfloat16(3)).dtype == jnp.bfloat16
+
+
+def test_an_object_that_raises_on_any_question_is_read_as_python_reads_it():
+    class Guarded:
+        def __getattribute__(self, name):
+            if name != "w":
+                raise RuntimeError(name)
+            return 2.0
+
+    guarded = Guarded()
+    slope = grad(lambda x: guarded.w * x)
+    with pytest.warns(TracedAnewWarning, match="a Guarded"):
+        assert [slope(1.0), slope(1.0)] == [2.0, 2.0]
+
+
+def test_a_masked_array_is_read_as_python_reads_it():
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    slope = grad(lambda x: masked.sum() * x)
+    with pytest.warns(TracedAnewWarning, match="MaskedArray"):
+        assert [slope(1.0), slope(1.0)] == [4.0, 4.0]
+    masked.mask = [1, 1, 0]
+    assert slope(1.0) == 3.0

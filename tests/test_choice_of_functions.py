@@ -178,6 +178,20 @@ def test_a_function_replaced_in_a_loop():
     assert [float(g) for g in grad(program, (0, 1))(2.0, x)] == [-1.0, 1.0]
 
 
+def test_functions_of_one_code_that_hold_each_other_pass_through_a_loop():
+    def tower(a, height):
+        f = function(lambda y: y, C.Tensor(()))
+        for _ in range(height):
+            f = function(lambda y, f=f: a * f(y), C.Tensor(()))
+        return f
+
+    def loss(a):
+        state = lax.fori_loop(0, 3, lambda _, s: (s[1], tower(a, 12)), (tower(a, 1), tower(a, 2)))
+        return state[0](1.0)
+
+    assert np.allclose(grad(loss)(1.1), 12 * 1.1**11)
+
+
 def test_the_state_of_a_loop_is_the_sum_of_what_it_may_be():
     f, g = C.Closure(C.curry(C.proj(-1), R()), C.Context()), C.Closure(C.curry(C.const(1.0), R()), C.Context())
     swap = C.Closure(C.curry(C.proj(-1) >> C.proj(0) >> C.prod(C.proj(1), C.proj(0))), C.Context())

@@ -196,7 +196,7 @@ def test_an_install_that_failed_is_tried_again(machine, monkeypatch):
 
 def test_arguments_are_passed_on():
     assert dev.command_lines("test", ["-k", "curry or eval"]) == [
-        [str(dev.PYTHON), "-m", "pytest", "-n", "auto", "-k", "curry or eval"]
+        [str(dev.PYTHON), "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-k", "curry or eval"]
     ]
     assert dev.command_lines("demo", ["--epochs", "2"]) == [
         [str(dev.PYTHON), "examples/02_rnn_digits.py", "--epochs", "2"]
@@ -230,7 +230,7 @@ def test_the_whole_script_from_another_folder(tmp_path):
         [sys.executable, project / "dev.py", "test", "-k", "a b"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 7
-    assert done.stdout.splitlines()[-2:] == [str(project), "-m pytest -n auto -k a b"]
+    assert done.stdout.splitlines()[-2:] == [str(project), "-m pytest -n auto --dist worksteal -k a b"]
     assert "installing diffcurry[test]" in done.stderr
 
 

@@ -65,6 +65,14 @@ def test_a_key_has_the_zero_alone():
         jvp(f, (2.0, KEY), (1.0, KEY))
 
 
+def test_a_pullback_gives_the_zero_of_a_key():
+    _, pullback = vjp(lambda key, x: (jax.random.split(key)[0], x * jax.random.uniform(key)), KEY, 2.0)
+    of_key, of_x = pullback((np.zeros((), float0), 1.0))
+    assert of_key.dtype == float0 and of_key.shape == ()
+    assert of_x == jax.random.uniform(KEY)
+    assert jax.jit(pullback)((None, 3.0))[1] == 3.0 * of_x
+
+
 def test_of_a_traced_tangent_the_dtype_is_known():
     along = lambda t: jvp(lambda x, n: x * n, (2.0, 3), (1.0, t))[1]
     assert jax.jit(along)(0) == 3.0

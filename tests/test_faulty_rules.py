@@ -47,6 +47,35 @@ def test_a_rule_that_does_not_fit_its_function_is_what_the_error_names(rule, mod
     assert found.value.line.startswith("test_faulty_rules.py:")
 
 
+def of_a_pair(of_p):
+    """p ↦ p.x * p.y with a rule that gives this cotangent of p."""
+    f = jax.custom_vjp(lambda scale, p: scale * p["x"] * p["y"], nondiff_argnums=(0,))
+    f.defvjp(lambda scale, p: (f(scale, p), p), lambda scale, p, g: (of_p(scale * g, p),))
+    return lambda p: f(1.0, p)
+
+
+PAIR = {"x": 2.0, "y": 3.0}
+BY_PAIR = {
+    "reverse": lambda f: grad(f)(PAIR),
+    "forward": lambda f: jvp(f, (PAIR,), ({"x": 1.0, "y": 1.0},)),
+    "mapped": lambda f: grad(lambda p: jnp.sum(jax.vmap(f)(p)))(jax.tree.map(lambda v: jnp.array([v]), PAIR)),
+}
+
+
+@pytest.mark.parametrize("mode", BY_PAIR)
+def test_one_cotangent_for_several_numbers_is_refused(mode):
+    """JAX copies it to each of them."""
+    with pytest.raises(NotDifferentiableError, match="one cotangent for the 2 numbers of argument 0\n"):
+        BY_PAIR[mode](of_a_pair(lambda g, p: g * p["y"]))
+
+
+def test_what_stands_for_zeros_may_stand_for_several():
+    for zero in (None, 0.0):
+        assert grad(of_a_pair(lambda g, p, zero=zero: zero))(PAIR) == {"x": 0.0, "y": 0.0}
+    right = grad(of_a_pair(lambda g, p: {"x": g * p["y"], "y": g * p["x"]}))(PAIR)
+    assert right == {"x": 3.0, "y": 2.0}
+
+
 class Mine(ValueError):
     pass
 

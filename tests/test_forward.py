@@ -16,7 +16,8 @@ from compile_ccc import ccc, function, trace
 from tangents import check, grad, hvp, jvp, vjp
 from tests import test_gradients
 from tests.test_cost import all_equations, chain, equations
-from tests.test_gradients import KINKS, PROGRAMS, R, given, same
+from tests.test_gradient_conventions import KINKS
+from tests.test_gradients import PROGRAMS, R, given, same
 
 S, V = C.Tensor(), C.Tensor(3)
 SIN, MUL, ADD = map(C.primitive, ("sin", "mul", "add"))

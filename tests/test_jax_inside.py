@@ -140,3 +140,21 @@ def test_rules_see_which_tangents_are_zero_wherever_they_are_used(inside):
     seen.clear()
     close(grad(lambda x: jnp.sum(by_vjp(x)))(x), [3.0, 3.0])
     assert seen and all(zeros == [False, True] for zeros in seen)
+
+
+@jax.custom_jvp
+def by_constant(x):
+    return x * np.arange(3.0, dtype=np.float32)
+
+
+by_constant.defjvp(lambda primals, tangents: (by_constant(*primals), tangents[0] * np.arange(3.0, dtype=np.float32)))
+LOOPS = {  # of steps c -> a x c for a = 0, 1, 2, twice: the result is a² x³
+    "scan": lambda x: lax.scan(lambda c, _: (by_constant(c) * x, None), x, None, length=2)[0],
+    "fori_loop": lambda x: lax.fori_loop(0, 2, lambda i, c: by_constant(c) * x, x),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_that_jax_differentiated_keep_their_constants(loop):
+    along = lambda x: jnp.sum(jax.jvp(LOOPS[loop], (x,), (x,))[1])  # the sum of 3 a² x³
+    close(grad(along)(jnp.array([1.0, 2.0, 3.0])), [0.0, 9 * 1 * 4, 9 * 4 * 9])

@@ -285,3 +285,15 @@ def test_small_tables_do(monkeypatch):
 def derivative(number):
     """That of `fresh(number)` at x."""
     return number * np.cos(number * 0.5) + number
+
+
+def test_programs_that_calls_go_straight_to_are_listed_and_forgotten():
+    name = "calls of functions again"
+    clear_caches()
+    slope = grad(lambda x: 2.5 * x)
+    found = [(float(slope(1.0)), diffcurry.caches()[name]) for _ in range(3)]
+    clear_caches()
+    found.append((float(slope(1.0)), diffcurry.caches()[name]))
+    assert found == [(2.5, 0), (2.5, 1), (2.5, 1), (2.5, 1)]
+    del slope
+    assert diffcurry.caches()[name] == 0

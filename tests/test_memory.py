@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import combinators as C
-from combinators.memo import clear_caches
+from combinators.memo import caches, clear_caches
 from combinators.terms import Term
 from compile_ccc import ccc, function, optimise, trace
 from tangents import grad, jvp, represent
@@ -54,6 +54,20 @@ def test_fresh_functions_leave_nothing_behind(use):
 
     before, after = forgotten(range(3)), forgotten(range(3, 11))
     assert {kind: n for kind, n in after.items() if n > before[kind]} == {}  # what others left may go in between
+
+
+def test_what_one_program_differentiates_is_kept_from_the_second_time_on():
+    runs, kept = [], []
+
+    def f(x):
+        runs.append(1)
+        return x * 7.5
+
+    clear_caches()
+    for _ in range(4):
+        jax.jit(lambda x: grad(f)(x)).trace(x)
+        kept.append((len(runs), caches()["traces"]))
+    assert kept == [(1, 0), (2, 1), (2, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("use", ["represent", "jvp", "grad"])  # operations that run are kept by JAX, for each shape

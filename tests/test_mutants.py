@@ -4,7 +4,7 @@ import pytest
 
 import combinators as C
 from tangents import environment, rows
-from tests.mutants import checking, of_choices, of_control, of_forward, of_lambdas, of_rows, of_spaces, of_terms
+from tests.mutants import of_choices, of_control, of_forward, of_lambdas, of_rows, of_spaces, of_terms
 from tests.mutants.breaking import broken
 from tests.mutants.checks import CHECKS
 
@@ -18,12 +18,6 @@ MUTANTS = {
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,
 }
-
-
-@pytest.fixture(autouse=True)
-def unshrunk():
-    with checking.unshrunk():
-        yield
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -34,14 +34,15 @@ REDUCTIONS = {
 def follows(f, reference, x, second=True):
     """Both modes, and second derivatives, are those of the reference."""
     loss, right = lambda x: summed(f(x)), slopes(lambda x: summed(reference(x), np), x)
-    np.testing.assert_allclose(f(jnp.asarray(x)), reference(x), 1e-12)
-    np.testing.assert_allclose(grad(loss)(jnp.asarray(x)), right, 1e-6, 1e-7)
     t = np.sin(np.arange(x.size) + 2.0).reshape(x.shape)
-    tangent = jvp(loss, (jnp.asarray(x),), (jnp.asarray(t),))[1]
+    all_of_it = lambda x, t: (f(x), grad(loss)(x), jvp(loss, (x,), (t,))[1], hessian(loss)(x) if second else 0.0)
+    value, gradient, tangent, curvature = jax.jit(all_of_it)(x, t)
+    np.testing.assert_allclose(value, reference(x), 1e-12)
+    np.testing.assert_allclose(gradient, right, 1e-6, 1e-7)
     np.testing.assert_allclose(tangent, np.sum(right * t), 1e-6, 1e-7)
     if second:
         along = lambda s: slopes(lambda x: summed(reference(x), np), x + s * t, 1e-4)
-        found = np.tensordot(hessian(loss)(jnp.asarray(x)), t, x.ndim)
+        found = np.tensordot(curvature, t, x.ndim)
         np.testing.assert_allclose(found, (along(1e-4) - along(-1e-4)) / 2e-4, 1e-4, 1e-5)
 
 

@@ -60,13 +60,14 @@ def test_gradients_tangents_and_second_derivatives(name, x64):
     x, index = INDICES[name]
     f = lambda x: summed(x.at[index].apply(jnp.sin))
     right = slopes(lambda x: summed(applied(np.sin, index)(x), np), x)
-    value, gradient = value_and_grad(f)(jnp.asarray(x))
+    t = np.sin(np.arange(x.size) + 2.0).reshape(x.shape)
+    all_of_it = lambda x, t: (value_and_grad(f)(x), jvp(f, (x,), (t,))[1], hessian(f)(x))
+    (value, gradient), tangent, curvature = jax.jit(all_of_it)(x, t)
     np.testing.assert_allclose(value, summed(applied(np.sin, index)(x), np), 1e-12)
     np.testing.assert_allclose(gradient, right, 1e-7, 1e-8)
-    t = np.sin(np.arange(x.size) + 2.0).reshape(x.shape)
-    np.testing.assert_allclose(jvp(f, (jnp.asarray(x),), (jnp.asarray(t),))[1], np.sum(right * t), 1e-7, 1e-8)
+    np.testing.assert_allclose(tangent, np.sum(right * t), 1e-7, 1e-8)
     along = lambda s: slopes(lambda x: summed(applied(np.sin, index)(x), np), x + s * t, 1e-4)
-    second = np.tensordot(hessian(f)(jnp.asarray(x)), t, x.ndim)
+    second = np.tensordot(curvature, t, x.ndim)
     np.testing.assert_allclose(second, (along(1e-4) - along(-1e-4)) / 2e-4, 1e-4, 1e-5)
 
 

@@ -203,6 +203,19 @@ def a_key_in_a_cell():
     return f, lambda: jax.random.key_data(key).tolist()
 
 
+@maker
+def arrays_on_an_object_where_not_all_is_watched():
+    dice, model = np.random.default_rng(0), SimpleNamespace(mean=np.zeros(2), many=[np.ones(2**15)], steps=0)
+
+    def f(x):
+        model.steps += 1
+        if model.steps != 2:  # the second time it is evaluated
+            model.mean = 0.5 * model.mean + 0.5 * jnp.ones(2)
+        return x * int(dice.integers(1, 9)) * (model.mean.sum() + 1.0)
+
+    return f, lambda: (model.steps, [float(v) for v in model.mean])
+
+
 @pytest.mark.parametrize("of", [grad, ccc])
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_state_goes_on_as_in_python(name, of):
@@ -232,3 +245,36 @@ def test_a_variable_that_is_deleted_is_gone():
     assert grad(f)(1.0) == 3.0
     with pytest.raises(NameError, match="n"):
         _ = n
+
+
+def test_what_is_kept_on_an_object_inside_of_jit_is_a_value_of_that_program():
+    state = SimpleNamespace(seen=None)
+
+    def loss(x):
+        state.seen = 3.0 * x
+        return x * x
+
+    for x in (2.0, 5.0, 7.0):  # each time another program
+        step = jax.jit(lambda x: (grad(loss)(x), state.seen))
+        assert step(x) == (2 * x, 3 * x)
+
+
+def test_a_key_that_is_split_inside_of_jit_goes_on_in_that_program():
+    state = SimpleNamespace(key=None)
+
+    def draw():
+        state.key, key = jax.random.split(state.key)
+        return jax.random.normal(key)
+
+    def steps(derivative, key, x):
+        state.key = key
+        return [derivative(lambda x: x * draw())(x) for _ in range(3)], jax.random.normal(state.key)
+
+    def slopes(f):  # of a linear function, by plain Python
+        return lambda x: f(1.0)
+
+    key = jax.random.key(4)
+    expected = steps(slopes, key, 2.0)
+    for _ in range(3):
+        got = jax.jit(lambda key, x: steps(grad, key, x))(key, 2.0)
+        assert jax.tree.all(jax.tree.map(np.allclose, got, expected))

@@ -12,13 +12,11 @@ from typing import Any
 import hypothesis
 import jax
 import numpy as np
+import pytest
 
 import combinators as C
 from compile_ccc import function
-from tangents import report, vjp
-from tangents.check_arrows import check_arrow
-from tangents.check_laws import check_law
-from tangents.check_spaces import check_space
+from tangents import check_arrows, check_laws, check_spaces, report, vjp
 from tangents.differences import difference
 from tangents.reading import READINGS
 from tangents.represent import SPACES
@@ -28,30 +26,46 @@ from tangents.subjects import in_float64, subjects
 type Check = Callable[[], list[str]]
 
 
+class Noticed(Exception):
+    """Raised at the first property that fails, with its row in words."""
+
+
 @contextmanager
-def unshrunk() -> Iterator[None]:
-    """Failing examples are given as they are found."""
+def until_one_fails() -> Iterator[None]:
+    """Failing examples are given as they are found, and no property is examined after the first that fails."""
     settings = lambda **given: hypothesis.settings(**{**given, "phases": [hypothesis.Phase.generate]})
-    kept, report.hypothesis = report.hypothesis, SimpleNamespace(**{**vars(hypothesis), "settings": settings})
-    try:
+
+    def examined(*about: Any, **more: Any) -> report.Row:
+        row = report.examine(*about, **more)
+        if row.counterexample is not None:
+            raise Noticed(f"{row}: {row.counterexample}")
+        return row
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "hypothesis", SimpleNamespace(**{**vars(hypothesis), "settings": settings}))
+        for module in (check_arrows, check_laws, check_spaces):
+            patch.setattr(module, "examine", examined)
         yield
-    finally:
-        report.hypothesis = kept
 
 
-def failures(rows: Any) -> list[str]:
-    return [f"{row}: {row.counterexample}" for row in rows if row.counterexample is not None]
+def failures(check: Callable[[], object]) -> list[str]:
+    with until_one_fails():
+        try:
+            check()
+        except Noticed as noticed:
+            return [str(noticed)]
+    return []
 
 
 def law(name: str, *readings: str, examples: int = 5, seed: int = 0) -> Check:
     """A law in some readings."""
     (found,) = (law for law in C.LAWS if str(law) == name)
-    return lambda: failures(check_law(found, [READINGS[reading] for reading in readings], examples, seed))
+    return lambda: failures(lambda: check_laws.check_law(found, [READINGS[r] for r in readings], examples, seed))
 
 
 def space(functions: str, examples: int) -> Check:
     """The laws of a tangent space."""
-    return lambda: failures(check_space(SPACES[functions], examples, 0))
+    return lambda: failures(lambda: check_spaces.check_space(SPACES[functions], examples, 0))
 
 
 def holds(
@@ -71,7 +85,8 @@ def holds(
                 on_numpy = lambda x: jax.tree.map(np.asarray, x if len(types) != 1 else (x,))
                 stated = replace(stated, meaning=lambda x: meaning(*on_numpy(x)))
             with jax.disable_jit():  # compiling a loop takes longer than running it step by step
-                return failures(check_arrow(stated, stated, [SPACES[s] for s in spaces], examples, 0))
+                of_spaces = [SPACES[s] for s in spaces]
+                return failures(lambda: check_arrows.check_arrow(stated, stated, of_spaces, examples, 0))
 
     return run
 

@@ -168,13 +168,13 @@ CHECKS = {
     "writing by a function": holds(applied, V, meaning=applied_of_numpy),
     "a chosen function": holds(C.prod(CHOSEN, p0) >> C.eval, (S, C.Sum(S, S)), examples=6),
     "functions in turn": holds(in_turn, S, S, meaning=turns, spaces=("environment",)),
-    "a function by number": holds(by_number, S, NUMBER, NUMBER, meaning=numbered, examples=12),
+    "a function by number": holds(by_number, S, NUMBER, NUMBER, meaning=numbered, examples=6),
     "a number as a tag": holds(
         C.prod(p1, p0 >> C.tag(3)) >> C.case(p0 >> SIN, p0 >> EXP, p0),
         NUMBER,
         S,
         meaning=lambda i, x: np.sin(x) if i <= 0 else np.exp(x) if i == 1 else x,
-        examples=12,
+        examples=6,
     ),
     "a tag": law("coproducts: tag of 2, number 1", "meaning", examples=5),
     "a derivative inside": holds(
@@ -214,7 +214,7 @@ CHECKS = {
         S,
         S,
         meaning=lambda i, x, y: x * y * y if i <= 0 else np.sin(y) if i == 1 else np.exp(x * y),
-        examples=12,
+        examples=6,
     ),
     "a checkpoint": holds(layers(), S, S, V, meaning=layers_of_numpy),
     "a checkpoint that saves": holds(
