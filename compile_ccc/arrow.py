@@ -262,7 +262,7 @@ def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
     return given.args, given.kwargs
 
 
-def _with_keywords(f: Callable[..., Any], *arguments: Any) -> Any:
+def _with_keywords(f: Any, *arguments: Any) -> Any:
     *args, keywords = arguments
     return f(*args, **keywords)
 
