@@ -16,7 +16,7 @@ from tangents import Block, Calls, J, grad, jvp, represent, vjp
 
 NUMBER = C.Tensor()
 SIN, MUL = C.primitive("sin"), C.primitive("mul")
-w = 2.0
+w, v, u = 2.0, 3.0, 5.0
 three = jnp.array([0.2, 0.5, 0.9])
 
 
@@ -47,6 +47,10 @@ ARROWS = {  # an arrow, by hand, and where
                           lambda x, y: x * y + jnp.exp(y), (0.3, 0.7)),
     "curry and eval": (C.prod(C.proj(0) >> C.curry(lambda a, x: w * a * x), C.proj(1)) >> C.eval,
                        lambda a, x: 2 * a * x, (0.3, 0.7)),
+    "several captures": (
+        C.prod(lambda x: w * x + v, C.curry(lambda a, x: v * a + w * u * x), lambda x: u * x)
+        >> C.prod(C.proj(0), C.prod(C.proj(1), C.proj(2)) >> C.eval) >> MUL,
+        lambda x: (2 * x + 3) * (3 * x + 2 * 5 * 5 * x), (0.3,)),
     "a stated curry": (C.curry(ccc(lambda a, x: w * a * x), NUMBER) >> (lambda f: f(f(0.5))),
                        lambda a: 2 * a * (2 * a * 0.5), (0.3,)),
     "a curry in a curry": (C.prod(C.prod(C.curry(C.curry(lambda ab, c: w * ab[0] * ab[1] * c)), jnp.sin) >> C.eval,
