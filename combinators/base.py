@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from operator import is_
 from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
@@ -104,10 +103,11 @@ def mixed(name: str, combinator: Callable[..., Term], *parts: Any) -> Any:
 
     Raises `ArgumentError` for a part that is no term, arrow or function.
     """
+    if False not in [type(type(part)) is Interned for part in parts]:
+        return combinator(*parts)
     terms = tuple([part if isinstance(part, Term) else _with_holes(part) for part in parts])
     only_terms(name, terms)
-    term = combinator(*terms)
-    return term if all(map(is_, terms, parts)) else _kinds[0](term)
+    return _kinds[0](combinator(*terms))
 
 
 def _with_holes(part: Any) -> Any:

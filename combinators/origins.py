@@ -100,7 +100,7 @@ class Joint(Origin):
 
 def joint(origins: Sequence[Origin]) -> Origin:
     """What these programs know together."""
-    known = list(dict.fromkeys(origin for origin in origins if type(origin) not in (Origin, Given)))
+    known = list(dict.fromkeys([origin for origin in origins if type(origin) not in (Origin, Given)]))
     if len(known) < 2:
         return known[0] if known else NOWHERE
     return Lent(Joint(known)) if any(isinstance(origin, Lent) for origin in known) else Joint(known)

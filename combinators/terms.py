@@ -227,7 +227,7 @@ def compose(*steps: Any) -> Any:
 
 
 def _chain(*steps: Term) -> Term:
-    flat = tuple(f for step in steps for f in (step.steps if isinstance(step, Compose) else (step,)))
+    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
     return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
 
 

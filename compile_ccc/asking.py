@@ -53,7 +53,7 @@ class Asked:
         self._trace = trace
         running[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
-            tracer.__class__ = _kind(value)
+            tracer.__class__ = Known if place in self._varied and value is not None else _kind(value)
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value

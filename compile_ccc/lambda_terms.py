@@ -147,8 +147,8 @@ def lam(
 
 def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:
     """The variables that a block uses and neither binds nor has as parameters, in the order of their first use."""
-    bound = {*parameters, *(x for x, _ in block.bindings)}
-    used = (a for _, e in block.bindings for a in atoms(e))
+    bound = {*parameters, *[x for x, _ in block.bindings]}
+    used = [a for _, e in block.bindings for a in atoms(e)]
     return tuple(dict.fromkeys([a for a in (*used, block.result) if isinstance(a, Var) and a not in bound]))
 
 

@@ -182,7 +182,8 @@ class _Rebuild:
 
 def is_guarded(value: Any) -> bool:
     """Whether a class written in Python decides what of its objects is seen: it may raise on any question."""
-    return type(type(value).__getattribute__) is types.FunctionType
+    kind = type(value)
+    return type(kind.__getattribute__) is types.FunctionType and not issubclass(kind, jax.core.Tracer)
 
 
 def is_environment(value: Any) -> bool:

@@ -51,7 +51,7 @@ class Compiled:
         self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
-        inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
+        inside = True in [isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)]
         return (self._part if inside else self.runs)(static, *arguments)
 
     def _part(self, static: Any, *arguments: Any) -> Any:

@@ -29,7 +29,7 @@ from combinators.rules import (
 )
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.foreign import own_file
+from compile_ccc.foreign import PLAINEST, own_file
 from compile_ccc.ran import is_odd, is_own
 
 type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
@@ -64,9 +64,9 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
+        if kind in PLAINEST or id(value) in seen:
             continue
-        if id(value) in seen:
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
             continue
         seen[id(value)] = value
         if has_rule(value):

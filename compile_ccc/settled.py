@@ -10,17 +10,26 @@ from typing import Any
 import jax
 import jax.core
 
+from compile_ccc.foreign import CONTAINERS
 from compile_ccc.places import Unwatched
 from compile_ccc.reached import Walk
 from compile_ccc.watch import LIMIT
 
 
-def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> None:
-    """Puts values in the place of tracers in the objects, modules and containers that a function reaches."""
-    try:
-        _Settling(roots, settled)
-    except Exception:
-        return  # of more than can be looked at, and of what runs a user's code, what was met before is settled
+def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> bool:
+    """Puts values in the place of tracers in the objects, modules and containers that a function reaches.
+
+    Whether there were any.
+    """
+    left: list[Any] = []
+
+    def noted(tracer: Any) -> Any:
+        left.append(tracer)
+        return settled(tracer)
+
+    with suppress(Exception):  # of more than can be looked at, and of what runs a user's code: what was met is settled
+        _Settling(roots, noted)
+    return bool(left)
 
 
 class _Settling(Walk):
@@ -37,11 +46,15 @@ class _Settling(Walk):
         super().variable(variables, name)
 
     def entries(self, d: Any, held: bool) -> None:
+        if len(d) > self.limit:
+            return
         if issubclass(type(d), dict):
             self._in(d, list(dict.keys(d)))
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
+        if issubclass(type(value), CONTAINERS[:-2]) and len(value) > self.limit:
+            return
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
         with suppress(Unwatched):

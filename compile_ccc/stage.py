@@ -81,7 +81,7 @@ class Given:
 
     leaves: tuple[Any, ...] = ()
     varied: frozenset[int] = frozenset()
-    at_end: Callable[[Callable[[Any], Any]], None] = lambda _: None
+    at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
 
 
 NOT_GIVEN = Given()
@@ -198,7 +198,7 @@ def stage(
             if not more:
                 raise
             return attempt(tuple(sorted({*known, *more})))
-        if more := wanted.intersection(knowable()) - set(known):
+        if wanted and (more := wanted.intersection(knowable()) - set(known)):
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
         own.rules_capture = bool(held)

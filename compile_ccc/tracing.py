@@ -136,11 +136,12 @@ class _Kept:
 
 @dataclass
 class _Anew:
-    """Why a program is traced at each call, what it read, and whether that is certain."""
+    """Why a program is traced at each call, what it read, whether that is certain, and whether it leaves tracers."""
 
     read: Watch
     after: Watch
     certain: bool
+    leaves: bool
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
@@ -169,9 +170,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         if kept.holds(inputs, varied):
             ran_before(kept.traced.ran)
             return kept.traced
-    lasting = all(is_lasting(g) for g, _ in rules_of(f))
+    lasting = False not in [is_lasting(g) for g, _ in rules_of(f)]
     if anew is not None and anew.certain:
-        given = replace(given, at_end=partial(settle, [f]))
+        given = replace(given, at_end=partial(settle, [f])) if anew.leaves else given
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     roots = [f, *parts]
@@ -185,7 +186,8 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     if before.reason and anew is not None:
         before = anew.after
     held = before.holds()
-    given = replace(given, at_end=lambda settled: None if before.holds() else settle(roots, settled))
+    left: list[bool] = []
+    given = replace(given, at_end=lambda settled: left.append(not before.holds() and settle(roots, settled)))
     with running() as ran:
         result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
         no_arrays = [i for i in known if not isinstance(inputs[i], jax.Array)]
@@ -209,7 +211,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     if read.reason:
         certain = bool(after.reason) or (anew is not None and held)
         _anew.drop(key)
-        _anew.put(key, _Anew(read, after, certain))  # the first time, it may be what is worked out once
+        _anew.put(key, _Anew(read, after, certain, any(left)))  # the first time, it may be what is worked out once
     else:
         _anew.drop(key)
         _keep(key, replace(result, ran=ran, read=read), captured.kept)

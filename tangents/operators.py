@@ -42,7 +42,7 @@ def differential(f: Callable[..., Any]) -> Any:
     @deep
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
-        arguments = tuple(x if isinstance(x, Closure) else as_records(x) for x in arguments)
+        arguments = tuple([x if isinstance(x, Closure) else as_records(x) for x in arguments])
         if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
