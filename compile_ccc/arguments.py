@@ -19,6 +19,7 @@ from combinators.records import as_records
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, leaked
+from compile_ccc.foreign import has_attributes
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
@@ -84,6 +85,8 @@ def is_static(argument: Any) -> bool:
 
 
 def _is_value(leaf: Any) -> bool:
+    if has_attributes(leaf):
+        return False
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in "OSUmM"  # objects, text, times
     return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)

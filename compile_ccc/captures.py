@@ -26,7 +26,7 @@ from combinators.rules import PLAIN
 from combinators.terms import Const
 from combinators.types import LEAF, children
 from combinators.values import Closure
-from compile_ccc.foreign import PARTS
+from compile_ccc.foreign import PARTS, has_attributes
 from compile_ccc.rebuilt import Copy, Keep, Make, Plan, Slot, is_environment, is_guarded, places, rebuilt
 from compile_ccc.watch import Variable, Watch
 
@@ -97,6 +97,8 @@ class _Reader:
         if type(value) not in PARTS and is_guarded(value):
             self.watch.reason = f"a {type(value).__name__}, which says itself what it is"
             return ("object", type(value), id(value)), Keep(value)
+        if has_attributes(value):
+            return self.object(value), Keep(value)
         if isinstance(value, _PLAIN):
             return ("code", key_of(value)), Keep(value)
         if isinstance(value, np.ndarray):

@@ -74,6 +74,20 @@ MISSING = object()
 _FROZEN = frozenset(sys.builtin_module_names) | frozenset(sys.stdlib_module_names)
 
 
+def is_constant(value: Any) -> bool:
+    """Whether a value stays what it is: text and numbers do, unless they have attributes of their own."""
+    return isinstance(value, CONSTANT) and not has_attributes(value)
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether text, a number or an array is of a class derived from these, and has been given attributes."""
+    kind = type(value)
+    return bool(kind.__dictoffset__) and issubclass(kind, _DERIVED) and bool(attribute(value, "__dict__"))
+
+
+_DERIVED = (int, float, complex, str, bytes, np.ndarray)
+
+
 def package(module: Any) -> str:
     """The package of a module with this name."""
     return module.partition(".")[0] if isinstance(module, str) else ""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
-from compile_ccc.foreign import CONSTANT, PARTS, PLAINEST, attribute
+from compile_ccc.foreign import PARTS, PLAINEST, attribute, is_constant
 from compile_ccc.ran import is_odd, is_own
 from compile_ccc.standard import Answers, cached
-from compile_ccc.watch import Watch
+from compile_ccc.watch import BYTES, Watch
 
+_BUILTINS = vars(builtins)
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
 _BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
 _OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})
@@ -28,6 +32,7 @@ class Places:
 
     def __init__(self) -> None:
         self.watch = Watch()
+        self.bytes = 0  # of arrays
         self.names = set[str]()
         self.by_name = False  # whether functions make up the names of what they read of modules
         self.absent: dict[int, tuple[dict[str, Any], set[str]]] = {}  # of modules: names that are not there
@@ -38,7 +43,7 @@ class Places:
     def push(self, values: Iterable[Any], held: bool = False) -> None:
         for value in values:
             kind = type(value)
-            if kind not in PLAINEST and (kind in PARTS or self.is_odd(kind) or not isinstance(value, CONSTANT)):
+            if kind not in PLAINEST and (kind in PARTS or self.is_odd(kind) or not is_constant(value)):
                 self.waiting.append((value, held))
 
     def is_odd(self, kind: type) -> bool:
@@ -55,17 +60,19 @@ class Places:
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
         names, own = set(attribute_names(code)), noted(code)
-        builtins = set(loaded(code)) - variables.keys() - without
+        others = set(loaded(code)) - variables.keys() - without
         self.names |= names
-        if not builtins.isdisjoint(_UNKNOWN) or "import_module" in names:
-            raise Unwatched(f"the result of {min(builtins & _UNKNOWN, default='import_module')}")
-        self.by_name |= not builtins.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
-        if not builtins.isdisjoint(_OF_ITS_MODULE):
+        if not others.isdisjoint(_UNKNOWN) or "import_module" in names:
+            raise Unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
+        self.by_name |= not others.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
+        if not others.isdisjoint(_OF_ITS_MODULE):
             self.entries(variables, held=False)
         if "__subclasses__" in names:
             raise Unwatched("the subclasses of a class")
-        if builtins:
-            self.missing(variables, builtins)
+        if others:
+            self.missing(variables, others)
+            for name in others & _BUILTINS.keys():
+                self.variable(_BUILTINS, name)
         for name in imported(code, variables.get("__package__")):
             for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
                 if whole in sys.modules:
@@ -96,6 +103,13 @@ class Places:
             self.watch.whole(values)
         self.push(keys, held)
         self.push(values, held)
+
+    def array(self, array: np.ndarray) -> None:
+        if array.dtype.hasobject:
+            raise Unwatched("an array of objects")
+        self.bytes += array.nbytes
+        if self.bytes <= BYTES:
+            self.watch.array(array)
 
     def cached(self, f: Any, held: bool) -> None:
         """A function of the user's with `lru_cache`: what it remembers, and what it would do."""

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import types
+import warnings
 import weakref
 from abc import ABCMeta
 from collections import deque
@@ -79,7 +80,6 @@ class Walk(Places):
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
         super().__init__()
         self.ran = ran
-        self.bytes = 0
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
         self.scopes: dict[int, Any] = {}  # modules and classes
         self.codes = {(code, module) for code, module, _ in ran or ()}
@@ -252,17 +252,12 @@ class Walk(Places):
             module = f.__module__ if owner is None else vars(owner).get("__name__")
             if is_state(module, f.__name__):
                 self.state(module, f.__name__)
+            if module == "_warnings":
+                self.variable(vars(warnings), "filters")
         elif isinstance(owner, type) and is_state(owner.__module__, f.__name__):
             self.state(owner.__module__, f.__name__)
         else:
             self.push((owner,))
-
-    def array(self, array: np.ndarray) -> None:
-        if array.dtype.hasobject:
-            raise Unwatched("an array of objects")
-        self.bytes += array.nbytes
-        if self.bytes <= BYTES:
-            self.watch.array(array)
 
     def object(self, value: Any, held: bool) -> None:
         """The attributes of an object, and its class."""

@@ -23,6 +23,7 @@ from combinators.bytecode import loaded
 from combinators.rules import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
+from compile_ccc.foreign import has_attributes
 from compile_ccc.ran import Replaced
 from compile_ccc.watch import Variable
 
@@ -188,7 +189,7 @@ def is_guarded(value: Any) -> bool:
 
 def is_environment(value: Any) -> bool:
     """Whether a captured value is read anew at each call."""
-    if is_guarded(value):
+    if is_guarded(value) or has_attributes(value):
         return False
     match value:
         case bool() | int() | np.ma.MaskedArray():

@@ -259,3 +259,19 @@ def test_flags_and_strides_of_an_array_count():
     assert [writable(1.0) for _ in range(3)] == [5.0] * 3
     Grid.cells.setflags(write=True)
     assert writable(1.0) == 2.0
+
+
+def test_filters_of_warnings_are_seen():
+    def f(x):
+        try:
+            warnings.warn("seen", UserWarning, stacklevel=1)
+        except UserWarning:
+            return 5.0 * x
+        return 2.0 * x
+
+    slope, found = T.grad(f), []
+    for action in ("ignore", "ignore", "error", "ignore"):
+        with warnings.catch_warnings():
+            warnings.simplefilter(action)
+            found.append(float(slope(1.0)))
+    assert found == [2.0, 2.0, 5.0, 2.0]

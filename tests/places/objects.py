@@ -1,5 +1,6 @@
 """Places that objects and classes have."""
 
+import builtins
 import types
 from dataclasses import dataclass, field
 from typing import Any
@@ -236,3 +237,32 @@ def an_object_that_refuses_to_be_compared(thing):
     holder = Holder(Own())
     holder.kept.rate = thing
     return lambda: holder.kept.rate, lambda new: setattr(holder.kept, "rate", new)
+
+
+@place
+def an_attribute_of_text(thing):
+    class Name(str):
+        pass
+
+    name = Name("own")
+    name.rate = thing
+    return lambda: name.rate, setter(name, "rate")
+
+
+@place
+def an_attribute_of_a_number(thing):
+    class Size(int):
+        pass
+
+    size = Size(3)
+    size.rate = thing
+    return lambda: size.rate, setter(size, "rate")
+
+
+@place
+def a_name_that_was_added_to_those_of_python(thing):
+    def put(new):
+        builtins.added_rate = new
+
+    put(thing)
+    return lambda: added_rate, put  # noqa: F821
