@@ -17,7 +17,7 @@ from compile_ccc.ran import is_odd, is_own
 from compile_ccc.standard import Answers, cached
 from compile_ccc.watch import BYTES, Watch
 
-_BUILTINS = vars(builtins)
+_BUILTINS: Any = vars(builtins)
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
 _BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
 _OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})

@@ -253,7 +253,7 @@ class Walk(Places):
             if is_state(module, f.__name__):
                 self.state(module, f.__name__)
             if module == "_warnings":
-                self.variable(vars(warnings), "filters")
+                self.variable(warnings.__dict__, "filters")
         elif isinstance(owner, type) and is_state(owner.__module__, f.__name__):
             self.state(owner.__module__, f.__name__)
         else:

@@ -60,7 +60,7 @@ MUTANTS = {
     ),
     "captures of a loop are reversed": (
         "a scan that captures",
-        Code(read.Builder.loop, "[*captured,", "[*reversed(captured),"),
+        Code(read.Builder.loop, "*captured, *now", "*reversed(captured), *now"),
     ),
     "a loop is read forwards": ("a scan from the last", Code(read.Builder.loop, 'eqn.params["reverse"]', "False")),
     # captures
