@@ -82,10 +82,13 @@ def is_constant(value: Any) -> bool:
 def has_attributes(value: Any) -> bool:
     """Whether text, a number or an array is of a class derived from these, and has been given attributes."""
     kind = type(value)
-    return bool(kind.__dictoffset__) and issubclass(kind, _DERIVED) and bool(attribute(value, "__dict__"))
+    if not kind.__dictoffset__ or not issubclass(kind, _DERIVED):
+        return False
+    return not _OF_ENUMS.issuperset(attribute(value, "__dict__"))
 
 
 _DERIVED = (int, float, complex, str, bytes, np.ndarray)
+_OF_ENUMS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})  # attributes of members
 
 
 def package(module: Any) -> str:
