@@ -37,7 +37,7 @@ from compile_ccc.captures import Captured, captures
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
 from compile_ccc.foreign import fixed_parts
 from compile_ccc.jax_traces import is_tracing
-from compile_ccc.ran import asks_for_type, ran_before, running
+from compile_ccc.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import is_lasting, rules_of
 from compile_ccc.settled import settle
@@ -176,9 +176,20 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         return trace_anew(f, captured, types, dom, arity, fixed, read=anew.read, given=given)
     parts = [part for shape in (form, *captured.forms) for part in fixed_parts(shape)]
     roots = [f, *parts]
+    no_arrays = [i for i in known if not isinstance(inputs[i], jax.Array)]
+
+    def observed(given: Given) -> tuple[Traced, Ran]:
+        """The trace, and what ran in it; inputs whose type may be asked for there are code."""
+        with running() as ran:
+            result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
+            if more := {i for i in no_arrays if asks_for_type(ran, inputs[i])} - {*result.fixed}:
+                known = tuple(sorted({*result.fixed, *more}))
+                result = trace_anew(f, captured, types, dom, arity, known, given=given)
+        return result, ran
+
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
-        result = trace_anew(f, captured, types, dom, arity, fixed, given=replace(given, at_end=partial(settle, roots)))
+        result, _ = observed(replace(given, at_end=partial(settle, roots)))
         if result.fixed:
             _fixed.put(of_types, result.fixed)
         return replace(result, read=Watch(reason=_AROUND))
@@ -188,12 +199,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     held = before.holds()
     left: list[bool] = []
     given = replace(given, at_end=lambda settled: left.append(not before.holds() and settle(roots, settled)))
-    with running() as ran:
-        result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
-        no_arrays = [i for i in known if not isinstance(inputs[i], jax.Array)]
-        if more := {i for i in no_arrays if asks_for_type(ran, inputs[i])} - {*result.fixed}:
-            fixed = tuple(sorted({*result.fixed, *more}))
-            result = trace_anew(f, captured, types, dom, arity, fixed, given=given)
+    result, ran = observed(given)
     if asks_for_type(ran):
         looked = {i: None if i in varied else class_of(value) for i, value in enumerate(inputs) if value is not None}
         result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=looked))

@@ -190,3 +190,9 @@ def test_of_what_is_captured_the_name_is_said():
         for step in range(MANY + 1):
             radius = float(step)
             assert derivative(1.0) == 2.0
+
+
+def test_a_type_that_is_asked_for_inside_of_jit_is_that_of_the_value():
+    by_type = jax.jit(lambda x: grad(lambda x, n: x * 3 if type(n) is int else x)(x, 2))
+    by_array = jax.jit(lambda x: grad(lambda x, n: x * 3 if isinstance(n, jax.Array) else x)(x, 2.0))
+    assert (by_type(1.0), by_array(1.0)) == (3.0, 1.0)
