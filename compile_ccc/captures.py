@@ -103,8 +103,6 @@ class _Reader:
             return ("code", key_of(value)), Keep(value)
         if isinstance(value, np.ndarray):
             self.watch.array(value)
-            if isinstance(value, np.ma.MaskedArray):
-                return self.object(value), Keep(value)
             return ("code", key_of(value)), Copy(value)
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]

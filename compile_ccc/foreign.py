@@ -34,7 +34,8 @@ DESCRIPTORS = (
 )
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, *DESCRIPTORS)
 CACHED = type(functools.lru_cache(lambda: None))
-CONTAINERS = (dict, list, set, tuple, frozenset, deque, functools.partial, BaseException)
+DATA = (dict, list, set, tuple, frozenset, deque)  # containers with a length
+CONTAINERS = (*DATA, functools.partial, BaseException)
 
 JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
 QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}

@@ -192,7 +192,7 @@ def is_environment(value: Any) -> bool:
     if is_guarded(value) or has_attributes(value):
         return False
     match value:
-        case bool() | int() | np.ma.MaskedArray():
+        case bool() | int():
             return False
         case float() | complex() | jax.Array() | Closure() | Opaque():
             return True

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.core
 
-from compile_ccc.foreign import CONTAINERS
+from compile_ccc.foreign import DATA
 from compile_ccc.places import Unwatched
 from compile_ccc.reached import Walk
 from compile_ccc.watch import LIMIT
@@ -53,7 +53,7 @@ class _Settling(Walk):
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
-        if issubclass(type(value), CONTAINERS[:-2]) and len(value) > self.limit:
+        if issubclass(type(value), DATA) and len(value) > self.limit:
             return
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
