@@ -87,6 +87,8 @@ def is_static(argument: Any) -> bool:
 def _is_value(leaf: Any) -> bool:
     if has_attributes(leaf):
         return False
+    if type(leaf) is int and leaf.bit_length() > 31:
+        return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in "OSUmM"  # objects, text, times
     return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)
