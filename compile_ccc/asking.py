@@ -177,8 +177,8 @@ class Asked:
         if not self.differentiates or self.is_varied(tracer):
             return
         _, variables = behind([tracer], {})
-        inputs = [v for v in variables if v in self._places]
-        if not all([issubclass(self._class_at(self._places[v]) or jax.Array, jax.Array) for v in inputs]):
+        told = [self._class_at(self._places[v]) for v in variables if v in self._places]
+        if not all(own is None or issubclass(own, jax.Array) for own in told):
             self.want(tracer)
 
     def _class_at(self, place: int) -> type | None:

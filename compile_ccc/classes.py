@@ -40,9 +40,10 @@ def unwatch(tool: int) -> None:
 
 def called(code: types.CodeType, offset: int, function: Any, value: Any) -> None:
     """Wants the inputs behind a tracer as code whose class is asked for, if it may stand for no array of JAX's."""
-    if (function is isinstance or function is type) and issubclass(type(value), Known | Computed):
-        if (asked := asked_of(value)) is not None:
-            asked.look(value)
+    if (function is not isinstance and function is not type) or not issubclass(type(value), Known | Computed):
+        return
+    if (asked := asked_of(value)) is not None:
+        asked.look(value)
 
 
 def _may_ask(code: types.CodeType, variables: dict[str, Any]) -> bool:
