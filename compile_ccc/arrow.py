@@ -27,7 +27,7 @@ from compile_ccc.holes import Hole, functions_in, with_others
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.mixed import located_arrow
 from compile_ccc.stage import NOT_GIVEN, Given
-from compile_ccc.tracing import Found, traced
+from compile_ccc.tracing import Found, Joined, traced
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,10 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 
 
 @deep
-def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None) -> tuple[Closure, Found | None]:
-    """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function.
+def located(
+    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None
+) -> tuple[Closure, Found | Joined | None]:
+    """The closure that `f` is on the types of these arguments, and where it comes from, if f is no closure itself.
 
     Python may ask for the values of the arguments.  Those that are `asked`, all if it says nothing, are differentiated.
     """
@@ -189,13 +191,12 @@ def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = 
         case Closure():
             return f, None
         case Term():
-            return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context()), None
+            code = Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments))))
+            return Closure(code, Context()), Joined(f)
         case Arrow(term=Operator(Hole(g))):
             return located(g, arguments, asked)
         case Arrow():
-            return (
-                located_arrow(f.term, arguments, closure_of) if f.functions else closure_of(f.term, arguments)
-            ), None
+            return located_arrow(f.term, arguments, located) if f.functions else located(f.term, arguments)
         case _:
             given = _given(arguments, range(len(arguments)) if asked is None else asked)
             found = _traced(f, arguments, given)

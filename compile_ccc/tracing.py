@@ -55,6 +55,14 @@ class Found:
     traced: Traced
 
 
+@dataclass(frozen=True)
+class Joined:
+    """What is found out of an arrow f: of each function in it, and where what it captured begins in the environment."""
+
+    f: Any
+    parts: tuple[tuple[Found, int], ...] = ()
+
+
 @deep
 def function(f: Callable[..., Any], *domain: Any) -> Any:
     """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.

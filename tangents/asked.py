@@ -16,9 +16,11 @@ from combinators.values import Closure
 from compile_ccc.arguments import argument_type, is_function_value, is_static
 from compile_ccc.arrow import located, positional
 from compile_ccc.dispatch import MISSED, Dispatch
-from compile_ccc.tracing import Found
+from compile_ccc.tracing import Found, Joined
 
-type Located = tuple[Any, Closure, Any, Found | None]  # what is static, f as a closure, its argument, its trace
+type Located = tuple[
+    Any, Closure, Any, Found | Joined | None
+]  # what is static, f as a closure, its argument, its trace
 
 
 def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Located]) -> Callable[..., Any]:
@@ -88,7 +90,7 @@ def asked_arguments(
 
 def closed_over_static(
     f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
-) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | None]:
+) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | Joined | None]:
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
