@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from combinators.errors import UntypedFunctionError
 from combinators.memo import caches
+from compile_ccc import ccc
 from tangents import grad
 
 SOURCE = """
@@ -103,3 +105,23 @@ def test_integers_that_no_array_holds_are_code():
     derivative = grad(lambda x, n: x * float(n["big"] % 7))
     assert [derivative(1.0, {"big": n}) for n in (10**30, 2**40, -(2**31) - 3, 5)] == [1.0, 2.0, 2.0, 5.0]
     assert jax.grad(lambda x, n: x * float(n % 7))(1.0, 10**30) == 10**30 % 7 == 1
+
+
+def test_text_and_dtypes_are_arguments_of_arrows():
+    def f(x, mode, options, by=1.0):
+        y = {"sin": jnp.sin, "cos": jnp.cos}[mode](x).astype(options["dtype"])
+        return y * options["scale"] * by
+
+    arrow = ccc(f)
+    for mode, y in (("sin", np.sin(0.5)), ("cos", np.cos(0.5)), ("sin", np.sin(0.5))):
+        for scale in (2.0, 3.0):
+            options = {"dtype": jnp.float16, "scale": scale}
+            got = arrow(jnp.float32(0.5), mode, options), arrow(jnp.float32(0.5), mode=mode, options=options, by=2.0)
+            np.testing.assert_allclose(np.asarray(got), [y * scale, 2 * y * scale], rtol=2e-3)
+    by_name = ccc(lambda x, *, mode: jnp.sin(x) if mode == "sin" else x)
+    assert [by_name(jnp.float32(0.5), mode=mode) for mode in ("none", "sin")] == [0.5, jnp.sin(jnp.float32(0.5))]
+    two = ccc(lambda x, mode: x if mode == "a" else -x) >> (lambda y: 3.0 * y)
+    assert [two(2.0, mode) for mode in "aba"] == [6.0, -6.0, 6.0]
+    assert ccc(lambda x: arrow(x, "cos", {"dtype": jnp.float32, "scale": 1.0}))(0.0) == 1.0
+    with pytest.raises(UntypedFunctionError):
+        ccc(lambda x, g: g(x))(1.0, jnp.sin)
