@@ -16,7 +16,7 @@ from combinators.errors import ArgumentError
 from combinators.evaluate import applied, apply_closure
 from combinators.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
-from combinators.types import Type, pack
+from combinators.types import Type, no_types, pack
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, bound, holds_function, is_static, leaves_of, spread
 from compile_ccc.captures import captures
@@ -65,6 +65,7 @@ class Arrow(Composable):
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return _run(f.term, arguments) if _runs(f.term) else closure_of(f, arguments)(*arguments)
+        no_types(arguments)
         functions = any(map(holds_function, arguments))  # which have to be function values
         closure, some, _, found = closed_over_static(f, arguments, () if not functions else range(len(arguments)))
         result = apply_closure(closure, some)
