@@ -67,7 +67,7 @@ class Arrow(Composable):
             return _run(f.term, arguments) if _runs(f.term) else closure_of(f, arguments)(*arguments)
         no_types(arguments)
         functions = any(map(holds_function, arguments))  # which have to be function values
-        closure, some, _, found = closed_over_static(f, arguments, () if not functions else range(len(arguments)))
+        closure, some, _, found = closed_over_static(f, arguments, tuple(range(len(arguments))) if functions else ())
         result = apply_closure(closure, some)
         if f is self:
             self._calls.note(arguments, None, closure, pack(some), found, result)

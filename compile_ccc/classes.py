@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import jax
+import jax.core
 
 from combinators.errors import is_users
 from compile_ccc.standing import Computed
@@ -68,6 +69,8 @@ _OF_JAX = frozenset({"Array", "Tracer"})
 
 def _has_array(value: Any) -> bool:
     """Whether a global variable is the class of JAX's arrays, or holds it as `isinstance` takes it."""
-    if type(value) is tuple or type(value) is types.UnionType:
-        return any(map(_has_array, value if type(value) is tuple else value.__args__))
+    if type(value) is types.UnionType:
+        return any(map(_has_array, value.__args__))
+    if type(value) is tuple:
+        return any(map(_has_array, value))
     return value is jax.Array or value is jax.core.Tracer
