@@ -105,9 +105,7 @@ class Dispatch(Remembered):
             return
         parts = ((found, 0),) if isinstance(found, Found) else found.parts
         answers = [one.traced.answers for one, _ in parts]
-        if any(
-            (own is not None and own.told) or one.traced.fixed for own, (one, _) in zip(answers, parts, strict=True)
-        ):
+        if [one for one, _ in parts if one.traced.fixed] or [own for own in answers if own is not None and own.told]:
             return  # which depends on values
         for one, _ in parts:
             if one.traced.read.reason:

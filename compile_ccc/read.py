@@ -8,7 +8,7 @@ call of `jit` is an arrow of its name, or inlined where functions pass.  Batched
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, count, islice, product
+from itertools import chain, count, filterfalse, islice, product
 from string import ascii_lowercase
 from typing import Any
 
@@ -69,7 +69,7 @@ def read(
     taken: dict[str, None] = {}
     outer = [Var(_distinct(name, taken), type) for name, type in captured]
     x = Var(_distinct(parameter[0], taken), parameter[1])
-    block = Builder((name for name in _names() if name not in taken), functions, rules_capture)
+    block = Builder(filterfalse(taken.__contains__, _names()), functions, rules_capture)
     results = block.run(program, [*outer, *block.leaves(x, parameter[1])])
     return lam(x, block.close(block.build(results, cod))), outer
 
@@ -183,7 +183,7 @@ class Builder:
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""
-        over_arrays = not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
+        over_arrays = True not in [is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)]
         is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
         return is_call and (_calls.get(program) is not None or _is_closed(program))
 
@@ -287,7 +287,7 @@ def _literal(v: Any) -> Any:
 
 
 def _names() -> Iterator[str]:
-    return ("".join(letters) for size in count(1) for letters in product(ascii_lowercase, repeat=size))
+    return map("".join, chain.from_iterable(product(ascii_lowercase, repeat=size) for size in count(1)))
 
 
 def _distinct(name: str, taken: dict[str, None]) -> str:

@@ -59,7 +59,7 @@ def asked_arguments(
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
     no_types(arguments)
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if not all(isinstance(i, int) and not isinstance(i, bool) for i in numbers):
+    if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",
             expected="positions of arguments",
