@@ -18,6 +18,7 @@ import numpy as np
 
 from combinators import staging
 from compile_ccc import compat
+from compile_ccc.flow import silenced
 from compile_ccc.programs import Program, literal_of
 
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -172,8 +173,10 @@ class Tape:
         outputs = [recorder.wire(result).atom for result in results]
         given = [wire.atom for wire in known]
         equations = recorder.equations
-        if given or silent:
-            equations = [e for e in equations if set(given).isdisjoint(e.outvars) and not (silent and e.effects)]
+        if given:
+            equations = [e for e in equations if set(given).isdisjoint(e.outvars)]
+        if silent:
+            equations = silenced(equations)
         constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
         inputs = [*self._inputs, *given]
         return Program.pruned(constants, inputs, outputs, equations, form, name, recorder.is_high)

@@ -104,3 +104,19 @@ def test_a_program_under_as_jax():
     close(as_jax.vjp(cube, 2.0)[1](1.0)[0], 12.0)
     close(as_jax.linearize(cube, 2.0)[1](1.0), 12.0)
     close(as_jax.linear_transpose(lambda x: 2.0 * x, 1.0)(1.0)[0], 2.0)
+
+
+def test_prints_inside_of_loops_and_calls_are_no_part_of_what_runs_again(capfd):
+    def told(x):
+        jax.debug.print("at {}", x)
+        return x * x
+
+    def loop(x):
+        y = jax.lax.fori_loop(0, 2, lambda _, c: jax.lax.cond(c > 0, told, lambda c: c, c), x)
+        return jax.lax.while_loop(lambda c: c < 3.0, told, y)
+
+    value, along = linearize(loop, 1.5)  # 1.5 ^ 4, above 3 already
+    close((value, along(1.0)), (1.5**4, 4 * 1.5**3))
+    close(tangents.grad(jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (told(c), c), x, length=2)[0]))(2.0), 32.0)
+    jax.effects_barrier()
+    assert sorted(capfd.readouterr().out.split()) == sorted("at 1.5 at 2.25 at 2.0 at 4.0".split())
