@@ -265,3 +265,42 @@ def test_what_a_function_with_a_rule_captures_has_no_derivative_by_the_rule():
         grad(f, 1)(0.5, 0.7)
     assert "# LINE" in caught.value.line and "custom(f, pullback)" in caught.value.hint
     assert float(grad(f)(0.5, 0.7)) == 7.0
+
+
+def told_by_variable():
+    told = None
+
+    @jax.custom_jvp
+    def seen(x):
+        return x
+
+    @seen.defjvp
+    def of_tangents(primals, tangents):
+        nonlocal told
+        told = primals[0].shape
+        return primals[0], tangents[0]
+
+    return seen, lambda: told
+
+
+def told_by_list():
+    told = []
+
+    @jax.custom_vjp
+    def seen(x):
+        return x
+
+    def back(_, g):
+        told.append(g.shape)
+        return (g,)
+
+    seen.defvjp(lambda x: (x, None), back)
+    return seen, lambda: told and told[0]
+
+
+@pytest.mark.parametrize("make", [told_by_variable, told_by_list])
+def test_each_rule_that_writes_something_down_does_so(make):
+    for _ in range(3):
+        seen, told = make()
+        assert grad(lambda x, seen=seen: jnp.sum(seen(x)))(jnp.ones(2)).tolist() == [1.0, 1.0]
+        assert told() == (2,)
