@@ -30,12 +30,6 @@ class _Term(ref[Any]):
     key: Hashable
 
 
-def _term(term: Any, key: Hashable) -> _Term:
-    reference = _Term(term, _forget)
-    reference.key = key
-    return reference
-
-
 def _forget(gone: _Term) -> None:
     with _lock:
         if _interned.get(gone.key) is gone:
@@ -66,8 +60,9 @@ class Interned(type):
         term = super().__call__(*arguments)
         object.__setattr__(term, "depth", depth + 1)
         object.__setattr__(term, "programs", programs + term.holds_program)
+        new = _Term(term, _forget)
+        new.key = key
         with _lock:
-            new = _term(term, key)
             known = _interned.setdefault(key, new)
             found = known()
             if found is None:  # it is about to be forgotten
