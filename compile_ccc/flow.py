@@ -41,7 +41,7 @@ def _silenced(equation: Any) -> Any:
     if not staging.holds_programs(equation.params):
         return equation
     inside = jax.tree.map(_without_effects, equation.params, is_leaf=lambda v: v is None or isinstance(v, jex.Jaxpr))
-    effects = jex.no_effects.union(*(program.effects for program in jex.jaxprs_in_params(inside)))
+    effects = frozenset().union(*(program.effects for program in jex.jaxprs_in_params(inside)))
     return equation.replace(params=inside, effects=effects)
 
 
@@ -49,7 +49,7 @@ def _without_effects(value: Any) -> Any:
     if not isinstance(value, jex.Jaxpr) or not value.effects:
         return value
     inner = silenced(value.eqns)
-    return value.replace(eqns=inner, effects=jex.no_effects.union(*(e.effects for e in inner)))
+    return value.replace(eqns=inner, effects=frozenset().union(*(e.effects for e in inner)))
 
 
 def _has_dead(equation: Any, wanted: list[bool]) -> bool:
