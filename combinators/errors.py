@@ -38,7 +38,10 @@ _NOT_USERS = tuple(
 
 
 class DiffcurryError(TypeError):
-    """Base class of our errors.  `str(error)` is the rendered message; the fields stay readable."""
+    """Base class of our errors.  `str(error)` is the rendered message; the fields stay readable.
+
+    Where JAX raises another kind of error for the same mistake, ours is of that kind, too.
+    """
 
     path: tuple[int, ...]
 
@@ -52,7 +55,7 @@ class DiffcurryError(TypeError):
         hint: str = "",
         line: str | None = None,
     ):
-        super().__init__(what)
+        TypeError.__init__(self, what)  # JAX's errors among the bases of some of ours want other arguments
         self.what, self.part, self.expected, self.got, self.hint = what, part, expected, got, hint
         self.line = user_line() if line is None else line
         self.whole: Any = None
@@ -115,7 +118,7 @@ class ArityError(DiffcurryError):
     """A function is called with the wrong number of arguments."""
 
 
-class ArgumentError(DiffcurryError):
+class ArgumentError(DiffcurryError, ValueError):
     """A function is called with an argument of the wrong structure, kind, shape or dtype."""
 
 
@@ -123,16 +126,20 @@ class UnknownPrimitiveError(DiffcurryError):
     """No primitive of this name is known, or it has not a parameter of this name."""
 
 
-class TracedBranchError(DiffcurryError):
+class TracedBranchError(DiffcurryError, jax.errors.ConcretizationTypeError):
     """Python control flow depends on a traced value."""
 
 
-class NeedsValueError(TracedBranchError):
+class NeedsValueError(TracedBranchError, jax.errors.UnexpectedTracerError):
     """A rule of a derivative needs the value of a traced array."""
 
 
-class NotDifferentiableError(DiffcurryError):
+class NotDifferentiableError(DiffcurryError, ValueError, NotImplementedError):
     """A derivative is asked for that does not exist."""
+
+
+class MissingRuleError(NotDifferentiableError, AttributeError):
+    """A function is to have a rule of its own, and has none yet."""
 
 
 class LeakedFunctionError(DiffcurryError):
@@ -141,6 +148,10 @@ class LeakedFunctionError(DiffcurryError):
 
 class UnsupportedError(DiffcurryError):
     """A program does something that functions, or our terms, cannot cross."""
+
+
+class CapturedError(UnsupportedError, jax.errors.UnexpectedTracerError):
+    """A rule of a derivative captured a value of a program that was being traced."""
 
 
 class LoopError(DiffcurryError):

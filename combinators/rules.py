@@ -21,7 +21,7 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators import identity
-from combinators.bytecode import loaded
+from combinators.bytecode import loaded, noted, stored
 from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
@@ -171,10 +171,14 @@ class _Walk:
                 return self.object(value)
 
     def function(self, f: types.FunctionType) -> Hashable:
-        """The code of a function with what it captures; JAX's own functions read no variable of their module."""
+        """The code of a function with what it captures; JAX's own functions read no variable of their module.
+
+        A user's that sets variables, or takes notes in them, counts by identity, too: another one has others.
+        """
         cells, jaxs = _cells(f), _is_jaxs(f)
         read = () if jaxs else tuple((name, self.read(f, f.__globals__[name])) for name in global_names(f))
-        return (f.__code__, tuple(map(self.of, cells)), self.of(f.__defaults__), self.of(f.__kwdefaults__), read)
+        own = Same(f) if not jaxs and (stored(f.__code__) or noted(f.__code__)) else None
+        return (f.__code__, tuple(map(self.of, cells)), self.of(f.__defaults__), self.of(f.__kwdefaults__), read, own)
 
     def read(self, f: types.FunctionType, value: Any) -> Hashable:
         """The key of a global; functions of other modules count by identity."""

@@ -15,7 +15,7 @@ from combinators.errors import (
     CompositionError,
     DiffcurryError,
     LoopError,
-    NotDifferentiableError,
+    MissingRuleError,
     TracedBranchError,
     UnsupportedError,
     UntypedFunctionError,
@@ -113,7 +113,7 @@ _COMPLAINTS = (
     ),
     _ASKS,
     _Complaint(
-        NotDifferentiableError,
+        MissingRuleError,
         "a function is to have a rule of its own, and has none yet",
         "a rule, by defjvp or defvjp",
         "define the rule before the function is called",

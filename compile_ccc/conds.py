@@ -11,12 +11,15 @@ import jax.extend.core as jex
 from combinators import control, staging
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recorder import current
+from compile_ccc.recorder import Wire, current
 from compile_ccc.recording import inlined, record
 
 
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
-    """The result of the branch of this number, which is one of them; all give arrays of the same types."""
+    """The result of the branch of this number, which is one of them; all give arrays of the same types.
+
+    The number of a platform is asked for again in each program: so XLA gets the branch for its own alone.
+    """
     recorder = current()
     if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes() or len(branches) == 1:
         return control.switch(which, branches)
@@ -30,9 +33,19 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
         return control.switch(which, [lambda p=p: inlined(p) for p in programs])
     values = {id(value): value for program in programs for value in program.constants}
     params = {**compat.cond_parameters(), "branches": tuple(_over(program, values) for program in programs)}
+    if platforms := _platforms(which, len(branches)):
+        platform = which.recorder.platforms[which.atom]
+        (which,) = recorder.append(platform.primitive, platform.params, [], [platform.outvars[0].aval], jex.no_effects)
+        params["branches_platforms"] = platforms
     wires = [recorder.wire(value) for value in (which, *values.values())]
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
+
+
+def _platforms(which: Any, count: int) -> tuple[Any, ...]:
+    """The names of the platforms for each of so many branches, if this numbers the platform."""
+    platform = which.recorder.platforms.get(which.atom) if type(which) is Wire and type(which.atom) is jex.Var else None
+    return platform.params["platforms"] if platform and len(platform.params["platforms"]) == count else ()
 
 
 def _strong(result: Any, which: list[bool]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.extend.core as jex
 from jax.interpreters import partial_eval
 
@@ -31,6 +32,26 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
         read.update([v for v in equation.invars if type(v) is not jex.Literal])
         alive.append(equation)
     return alive[::-1], read
+
+
+def silenced(equations: Sequence[Any]) -> list[Any]:
+    """The equations without their effects: those that do nothing else are left out, also inside of the others."""
+    return [_silenced(e) if e.effects else e for e in equations if e.outvars or not e.effects]
+
+
+def _silenced(equation: Any) -> Any:
+    if not staging.holds_programs(equation.params):
+        return equation
+    inside = jax.tree.map(_without_effects, equation.params, is_leaf=lambda v: v is None or isinstance(v, jex.Jaxpr))
+    effects = frozenset().union(*(program.effects for program in jex.jaxprs_in_params(inside)))
+    return equation.replace(params=inside, effects=effects)
+
+
+def _without_effects(value: Any) -> Any:
+    if not isinstance(value, jex.Jaxpr) or not value.effects:
+        return value
+    inner = silenced(value.eqns)
+    return value.replace(eqns=inner, effects=frozenset().union(*(e.effects for e in inner)))
 
 
 def _has_dead(equation: Any, wanted: list[bool]) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 from combinators import staging
 from compile_ccc import compat
+from compile_ccc.flow import silenced
 from compile_ccc.programs import Program, literal_of
 
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -45,6 +46,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self._opened = opened
         self.is_high = self.requires_low = False  # which operations have to be low, `process_primitive` says
         self.constants: dict[int, tuple[Wire, Any]] = {}
+        self.platforms: dict[Any, Any] = {}  # by the variables that number the platform: the operation that gave it
         self._setting = staging.settings()
 
     def wire(self, value: Any) -> Wire:
@@ -97,8 +99,17 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         """Appends an operation whose results have these types."""
         variables = [jex.Var(type) for type in types]
         operands = [wire.atom for wire in wires]
-        self.equations.append(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        self._add(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
         return [Wire(self, variable) for variable in variables]
+
+    def _add(self, equation: Any) -> None:
+        self.equations.append(equation)
+        if equation.primitive is jex.primitives.clamp_p:  # a number of a branch, brought into their range
+            number = equation.invars[1]
+            if type(number) is jex.Var and number in self.platforms:
+                self.platforms[equation.outvars[0]] = self.platforms[number]
+        elif equation.primitive.name == "platform_index":
+            self.platforms[equation.outvars[0]] = equation
 
     def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends one call of a program on these values."""
@@ -122,7 +133,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 continue
             results = [jex.Var(type) for type in types]
             atoms += results
-            self.equations.append(equation.replace(invars=operands, outvars=results))
+            self._add(equation.replace(invars=operands, outvars=results))
         n = len(given)
         return [
             Wire(self, i) if type(i) is not int else given[i] if i < n else Wire(self, atoms[i])
@@ -172,8 +183,10 @@ class Tape:
         outputs = [recorder.wire(result).atom for result in results]
         given = [wire.atom for wire in known]
         equations = recorder.equations
-        if given or silent:
-            equations = [e for e in equations if set(given).isdisjoint(e.outvars) and not (silent and e.effects)]
+        if given:
+            equations = [e for e in equations if set(given).isdisjoint(e.outvars)]
+        if silent:
+            equations = silenced(equations)
         constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
         inputs = [*self._inputs, *given]
         return Program.pruned(constants, inputs, outputs, equations, form, name, recorder.is_high)

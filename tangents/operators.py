@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from combinators.depth import deep
-from combinators.errors import UnsupportedError
+from combinators.errors import CapturedError, DiffcurryError, UnsupportedError
 from combinators.evaluate import evaluate
 from combinators.host import with_own_exceptions
 from combinators.operators import opened
@@ -49,7 +49,9 @@ def differential(f: Callable[..., Any]) -> Any:
             with complaints(), active(closed=True) if in_lambda() else nullcontext():
                 return from_records(with_own_exceptions(with_origins, partial(direct, static), *arguments))
         except jax.errors.UnexpectedTracerError as error:
-            raise UnsupportedError(
+            if isinstance(error, DiffcurryError):
+                raise
+            raise CapturedError(
                 "a rule of a derivative captured a value of a program that was being traced",
                 expected="a rule of jax.custom_vjp or jax.custom_jvp that uses its arguments and residuals alone",
                 got=" ".join(str(error).split("\n")[4:5]),

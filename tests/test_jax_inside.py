@@ -1,6 +1,7 @@
 """What JAX offers beside arrays, inside of a differentiated function: right, or refused by one typed error."""
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -101,6 +102,19 @@ def test_the_branch_of_the_platform_is_differentiated():
     close(jax.vmap(grad(f))(points), np.cos(points))
     close(jvp(f, (0.5,), (1.0,))[1], np.cos(0.5))
     close(jax.jit(grad(grad(f)))(0.5), -np.sin(0.5))
+
+
+def test_what_is_for_another_platform_is_not_compiled_for_this_one():
+    @jax.custom_vjp
+    def elsewhere(x):
+        return kernel.bind(x)
+
+    elsewhere.defvjp(lambda x: (kernel.bind(x), x), lambda x, g: (g * kernel.bind(x),))
+    kernel = jax.extend.core.Primitive("kernel_of_another_platform")
+    kernel.def_abstract_eval(lambda x: x)
+    f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.sin, tpu=jnp.sin, default=elsewhere)
+    close(grad(lambda x: jnp.exp(f(x)))(0.5), np.exp(np.sin(0.5)) * np.cos(0.5))
+    close(grad(lambda x: lax.scan(lambda c, _: (f(c), None), x, length=2)[0])(0.5), np.cos(np.sin(0.5)) * np.cos(0.5))
 
 
 @pytest.mark.parametrize("inside", [lambda f: f, jax.jit, jax.vmap], ids=["plain", "jit", "vmap"])

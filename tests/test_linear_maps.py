@@ -127,3 +127,19 @@ def test_options_by_their_places():
     assert value_and_grad(lambda x, n: x * n, 1, False, False, True)(2.0, 3)[1] == 0
     close(tangents.jacobian(cube, 0, False, True)(2.0 + 0j), 12.0)
     close(tangents.jacobian(cube, (0,), True) and tangents.jacobian(lambda x: (x**2, 1), 0, True)(2.0)[0], 4.0)
+
+
+def test_prints_inside_of_loops_and_calls_are_no_part_of_what_runs_again(capfd):
+    def told(x):
+        jax.debug.print("at {}", x)
+        return x * x
+
+    def loop(x):
+        y = jax.lax.fori_loop(0, 2, lambda _, c: jax.lax.cond(c > 0, told, lambda c: c, c), x)
+        return jax.lax.while_loop(lambda c: c < 3.0, told, y)
+
+    value, along = linearize(loop, 1.5)  # 1.5 ^ 4, above 3 already
+    close((value, along(1.0)), (1.5**4, 4 * 1.5**3))
+    close(tangents.grad(jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (told(c), c), x, length=2)[0]))(2.0), 32.0)
+    jax.effects_barrier()
+    assert sorted(capfd.readouterr().out.splitlines()) == ["at 1.5", "at 2.0", "at 2.25", "at 4.0"]

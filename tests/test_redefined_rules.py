@@ -193,3 +193,42 @@ def test_a_rule_that_stays_traces_nothing_again():
     for _ in range(3):
         assert grad(loss)(1.0) == 2.0
     assert len(traces) <= 2
+
+
+def told_by_variable():
+    told = None
+
+    @jax.custom_jvp
+    def seen(x):
+        return x
+
+    @seen.defjvp
+    def of_tangents(primals, tangents):
+        nonlocal told
+        told = primals[0].shape
+        return primals[0], tangents[0]
+
+    return seen, lambda: told
+
+
+def told_by_list():
+    told = []
+
+    @jax.custom_vjp
+    def seen(x):
+        return x
+
+    def back(_, g):
+        told.append(g.shape)
+        return (g,)
+
+    seen.defvjp(lambda x: (x, None), back)
+    return seen, lambda: told and told[0]
+
+
+@pytest.mark.parametrize("make", [told_by_variable, told_by_list])
+def test_each_rule_that_writes_something_down_does_so(make):
+    for _ in range(3):
+        seen, told = make()
+        assert grad(lambda x, seen=seen: jnp.sum(seen(x)))(jnp.ones(2)).tolist() == [1.0, 1.0]
+        assert told() == (2,)

@@ -6,6 +6,7 @@ import jax
 import pytest
 
 from benchmarks.command import main
+from benchmarks.suites.known import KNOWN, Reason
 from benchmarks.suites.outcomes import Expired, latest, outcome
 from benchmarks.suites.plugin import spread
 from benchmarks.suites.stand_ins import Anything, stand_in
@@ -65,21 +66,28 @@ UNDER_OURS = {
 }
 
 
-def test_a_suite_is_run_by_jax_and_by_us_and_goes_on_where_it_stopped(tmp_path, capsys):
+def test_a_suite_is_run_by_jax_and_by_us_and_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     file, results = tmp_path / "tests" / "small_test.py", tmp_path / "results.jsonl"
     file.parent.mkdir()
     file.write_text(SUITE)
     run = ["suites", "jax", str(tmp_path), "--files", "tests/small_test.py", "--results", str(results)]
-    assert main([*run, "--seconds", "1"]) == 0
+    assert main([*run, "--seconds", "1"]) == 1
     kinds = {test.rpartition("::test_")[2]: row["kind"] for (by, test), row in latest(results).items() if by == "ours"}
     assert kinds == UNDER_OURS
     assert len([row for row in latest(results) if row[0] == "jax"]) == len(UNDER_OURS) + 2
     known = results.read_text()
     capsys.readouterr()
-    assert main([*run, "--list"]) == 0
+    assert main([*run, "--list"]) == 1
     assert results.read_text() == known
     printed = capsys.readouterr().out
     assert "UnsupportedError: not this" in printed and "KeyError: 'axis'" in printed
+    kinds = tuple(kind for kind in UNDER_OURS.values() if kind != "raw error")
+    monkeypatch.setitem(KNOWN, "jax", (Reason("it was made so", kinds, "test_*"),))
+    assert main([*run, "--list"]) == 1
+    printed = capsys.readouterr().out
+    assert "4 it was made so" in printed and "1 do not pass for no known reason" in printed
+    monkeypatch.setitem(KNOWN, "jax", (Reason("it was made so", (*kinds, "raw error"), "test_[it]* test_expects_*"),))
+    assert main([*run, "--list"]) == 0
     first = known.splitlines()[:-1]  # the last test has begun, and has no result
     results.write_text("\n".join(first) + "\n")
     assert [row["kind"] for row in latest(results).values()].count("crash") == 1

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.suites.known import reason
 from benchmarks.suites.outcomes import KINDS, latest
 
 DERIVATIVE = r"grad|vjp|jvp|jacfwd|jacrev|jacobian|hessian|linearize|linear_transpose"
@@ -66,7 +67,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def suites(options: argparse.Namespace) -> int:
-    """Runs what has no result yet, and prints what there is."""
+    """Runs what has no result yet, and prints what there is; 1 if a test does not pass for no known reason."""
     results = options.results or Path(f"suites-{options.suite}{'-x64' if options.x64 else ''}.jsonl")
     if not options.list:
         for by in ("jax", "ours"):
@@ -75,10 +76,13 @@ def suites(options: argparse.Namespace) -> int:
     found = latest(results)
     ours = {test: row for (by, test), row in found.items() if by == "ours"}
     theirs = Counter(row["kind"] for (by, _), row in found.items() if by == "jax")
+    listed, unlisted = _reasons(options.suite, ours)
     Console().print(summary(ours), f"of {theirs.total()} tests under JAX's derivatives: {dict(theirs)}")
-    if options.list:
-        _print_others(ours)
-    return 0
+    for why, count in listed.most_common():
+        print(f"{count:6} {why}")
+    print(f"{len(unlisted):6} do not pass for no known reason")
+    _print_others(ours if options.list else unlisted)
+    return int(bool(unlisted))
 
 
 def _pytest(suite: Suite, options: argparse.Namespace, by: str, results: Path) -> int:
@@ -121,6 +125,14 @@ def summary(ours: dict[str, dict[str, Any]]) -> Table:
     table.add_section()
     table.add_row("all", *(str(number) for number in (sum(totals), *totals)))
     return table
+
+
+def _reasons(suite: str, ours: dict[str, dict[str, Any]]) -> tuple[Counter[str], dict[str, dict[str, Any]]]:
+    """How many tests do not pass for which known reason, and those that do not for another."""
+    others = {test: row for test, row in ours.items() if row["kind"] != "pass"}
+    reasons = {test: reason(suite, test, row["kind"]) for test, row in others.items()}
+    listed = Counter(why for why in reasons.values() if why is not None)
+    return listed, {test: row for test, row in others.items() if reasons[test] is None}
 
 
 def _print_others(ours: dict[str, dict[str, Any]]) -> None:
