@@ -158,7 +158,11 @@ class Asked:
 
     def has_attribute(self, tracer: Any, name: str) -> bool:
         """Whether an input that is no array of JAX's has an attribute of this name."""
-        return not isinstance(value := self.value(tracer), jax.Array) and hasattr(value, name)
+        try:
+            value = self.value(tracer)
+        except Unknown:
+            return False
+        return not isinstance(value, jax.Array) and hasattr(value, name)
 
     def class_of(self, tracer: Any) -> type:
         """What Python is told that an input is: the class of its value; that of the tracer if it is varied."""
