@@ -69,6 +69,9 @@ class Asked:
 
         Of a program that is traced inside of another one, it is what that can compute.
         """
+        own = isinstance(tracer, Asking) and asked_of(tracer) is self
+        if own and self._of_others([tracer]):
+            return self._outside(tracer)
         try:
             value = self.value(tracer) if isinstance(tracer, Asking) else tracer
         except Unknown:

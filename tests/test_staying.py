@@ -215,3 +215,15 @@ def test_truth_values_of_numpy_are_the_two_objects_that_they_are():
     for yes, slope in [(np.True_, 2.0), (np.False_, 3.0), (True, 4.0), (np.True_, 2.0)]:
         assert derivative(1.0, yes) == slope
         assert jax.jit(lambda x, yes=yes: derivative(x, yes))(1.0) == slope
+
+
+def test_the_exception_of_a_user_holds_values():
+    def checked_shape(x, n):
+        if n != 2:
+            raise LookupError(x.shape, n)
+        return x * n
+
+    assert grad(checked_shape)(1.0, 2) == 2.0
+    with pytest.raises(LookupError) as found:
+        grad(checked_shape)(1.0, 3)
+    assert found.value.args == ((), 3) and "Tracer" not in str(found.value)

@@ -312,3 +312,36 @@ def test_notes_of_what_is_no_value_of_the_program_cost_no_trace():
     for _ in range(3):
         derivative(jnp.ones(2))
     assert shapes == [(2,)]
+
+
+def test_a_list_that_a_helper_appends_to_is_the_one_that_is_read():
+    kept = [1.0]
+
+    def log(v):
+        kept.append(v)
+
+    def f(x, y):
+        log(5.0 * y)
+        return x * kept[-1]
+
+    assert [grad(f)(1.0, y) for y in (2.0, 3.0, 2.0)] == [10.0, 15.0, 10.0]
+    assert kept == [1.0, 10.0, 15.0, 10.0]
+
+
+@pytest.mark.parametrize("build", [lambda f: f, jax.jit])
+def test_what_a_derivative_inside_leaves_behind_depends_on_what_is_varied(build):
+    state, thing, kept = {}, SimpleNamespace(), []
+
+    def inner(x, y):
+        state["s"], thing.v = 2.0 * y, 3.0 * y
+        kept.append(5.0 * y)
+        return x * y
+
+    def outer(x, y):
+        return grad(inner)(x, y) * x * state["s"] * thing.v * kept[-1]  # 30 x y⁴
+
+    for y in (2.0, 3.0, 2.0):
+        assert np.isclose(build(grad(outer, 1))(1.0, y), 120 * y**3)
+        assert np.isclose(build(grad(outer))(1.0, y), 30 * y**4)
+    if build is not jax.jit:
+        assert [float(v) for v in kept] == [10.0, 10.0, 15.0, 15.0, 10.0, 10.0]
