@@ -76,6 +76,9 @@ class Asked:
 
         Of a program that is traced inside of another one, it is what that can compute.
         """
+        own = isinstance(tracer, Asking) and asked_of(tracer) is self
+        if own and self._of_others([tracer]):
+            return self._outside(tracer)
         try:
             value = self.value(tracer) if isinstance(tracer, Asking) else tracer
         except Unknown:
@@ -165,7 +168,11 @@ class Asked:
 
     def has_attribute(self, tracer: Any, name: str) -> bool:
         """Whether an input that is no array of JAX's has an attribute of this name."""
-        return not isinstance(value := self.value(tracer), jax.Array) and hasattr(value, name)
+        try:
+            value = self.value(tracer)
+        except Unknown:
+            return False
+        return not isinstance(value, jax.Array) and hasattr(value, name)
 
     def class_of(self, tracer: Any) -> type:
         """What Python is told that an input is: the class of its value; that of the tracer if it is varied."""

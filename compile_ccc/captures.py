@@ -53,10 +53,11 @@ class Captured:
 
 def captures(f: Any) -> Captured:
     """Reads the captures of a Python function, a partial application, or any callable pytree."""
-    reader = _Reader({})
+    reader = _Reader({}, frozenset())
     key, plan = reader.read(f, "f")
-    while not reader.written.keys().isdisjoint(reader.variables):  # it was found out later that they are set
-        reader = _Reader(reader.written)
+    while not reader.written.keys().isdisjoint(reader.variables) or not reader.notes.isdisjoint(reader.seen):
+        # it was found out later that variables are set, or that notes are read
+        reader = _Reader(reader.written, reader.are_read | (reader.notes & reader.seen.keys()))
         key, plan = reader.read(f, "f")
     written = list(reader.written.values())
     with_values = functools.partial(rebuilt, plan, reader.values, written)
@@ -75,8 +76,10 @@ type _Read = tuple[Hashable, Plan]
 class _Reader:
     """One walk over what a function reaches gives its key, its environment, and the plan to make it again."""
 
-    def __init__(self, written: dict[Hashable, Variable]) -> None:
+    def __init__(self, written: dict[Hashable, Variable], are_read: frozenset[int]) -> None:
         self.written = written  # variables that are set by functions, so they are no environment
+        self.are_read = are_read  # lists, by identity, in which one function takes notes and another one reads
+        self.notes = set[int]()  # the other lists in which functions take notes
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
@@ -120,7 +123,9 @@ class _Reader:
         keys: list[Hashable] = []
         notes = noted(value.__code__) if isinstance(value, types.FunctionType) else ()
         for label, variable, part in parts:
-            note = label in notes and is_note(part) and not is_environment(part)
+            note = label in notes and is_note(part) and not is_environment(part) and id(part) not in self.are_read
+            if note:
+                self.notes.add(id(part))
             key, plan = ("note", Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
@@ -80,8 +81,16 @@ class Places:
                 else:
                     self.missing(sys.modules, {whole})
         for name in loaded(code):
-            if name in variables and name not in without and not (name in own and is_note(variables[name])):
+            if name in variables and name not in without and not (name in own and self.note(variables[name])):
                 self.variable(variables, name)
+
+    def note(self, value: Any) -> bool:
+        """Whether a value is one to take notes in, which make no difference to a function; it is not watched then."""
+        if is_note(value) and isinstance(value, list | deque):
+            self.watch.notebooks.append(
+                (value, 0 if isinstance(value, deque) else len(value))
+            )  # a deque may lose its first
+        return is_note(value)
 
     def missing(self, variables: dict[str, Any], names: set[str]) -> None:
         """Names that a module does not have, and may get: such as those of builtins."""

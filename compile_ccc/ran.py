@@ -6,6 +6,7 @@ Functions of JAX, of the standard library and of other installed packages are no
 from __future__ import annotations
 
 import dis
+import functools
 import sys
 import threading
 import types
@@ -17,7 +18,7 @@ from typing import Any
 from combinators.errors import INSTALLED, is_users
 from combinators.memo import remembered
 from compile_ccc import classes
-from compile_ccc.foreign import QUIET, file_of, package
+from compile_ccc.foreign import MISSING, QUIET, attribute, file_of, package
 
 type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
 type Ran = dict[Key, dict[str, Any]]  # functions that ran, with the variables of their modules
@@ -102,6 +103,20 @@ def _matches_class(code: types.CodeType) -> bool:
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""
     return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
+
+
+def is_users_own(value: Any) -> bool:
+    """Whether what stands in a module of others is the user's: a function, what is made of one, or an object."""
+    for _ in range(16):
+        inner = value.func if isinstance(value, functools.partial) else attribute(value, "__wrapped__")
+        if inner is MISSING:
+            break
+        value = inner
+    if isinstance(value, types.MethodType):
+        value = value.__func__
+    if isinstance(value, types.FunctionType):
+        return is_own(value.__code__.co_filename)
+    return package((value if isinstance(value, type) else type(value)).__module__) not in QUIET
 
 
 def is_odd(kind: type) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from combinators.bytecode import is_note, noted
+from combinators.bytecode import noted
 from combinators.identity import Interned
 from combinators.memo import Remembered
 from combinators.rules import is_empty
@@ -46,7 +46,7 @@ from compile_ccc.foreign import (
     slots_of,
 )
 from compile_ccc.places import Places, Unwatched
-from compile_ccc.ran import Ran, is_own, is_reported
+from compile_ccc.ran import Ran, is_own, is_reported, is_users_own
 from compile_ccc.standard import (
     is_state,
     methods_of_state,
@@ -171,7 +171,7 @@ class Walk(Places):
             self.watch.attributes.append((f, "__code__", f.__code__))
         kept = noted(f.__code__) if own else frozenset()
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            if not is_empty(cell) and not (name in kept and is_note(cell.cell_contents)):
+            if not is_empty(cell) and not (name in kept and self.note(cell.cell_contents)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
                     self.watch.attributes.append((cell, "cell_contents", cell.cell_contents))
                 self.push((cell.cell_contents,), held or not own)
@@ -207,14 +207,16 @@ class Walk(Places):
             if self.by_name and (id(variables), "") not in self.named:
                 self.named.add((id(variables), ""))
                 self.entries(variables, held=False)
+        parts = types.ModuleType | types.BuiltinFunctionType | _Settings
         for name in sorted(self.names & variables.keys()):
             value = variables[name]
             if callable(value) and (own_name == "numpy.random" or is_state(own_name, name)):
                 self.state(own_name, name)
-            elif not steady:
+            elif not steady or isinstance(value, parts) or is_users_own(value):
                 self.variable(variables, name)
-            elif isinstance(value, types.ModuleType | types.BuiltinFunctionType | _Settings):
-                self.push(() if (id(value), False) in self.seen else (value,))
+            elif (id(variables), name) not in self.named:  # what JAX put there is not looked into
+                self.named.add((id(variables), name))
+                self.watch.variables.append((variables, name, value))
 
     def state(self, module: Any, name: str) -> None:
         """A function that tells of more than its arguments; of those, only one can be watched."""

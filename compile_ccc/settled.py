@@ -61,6 +61,11 @@ class _Settling(Walk):
         with suppress(Unwatched):
             super().value(value, held)
 
+    def note(self, value: Any) -> bool:
+        if noted := super().note(value):
+            self.push([value])
+        return noted
+
     def scope(self, scope: Any) -> None:
         with suppress(Unwatched):
             super().scope(scope)

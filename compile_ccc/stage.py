@@ -176,6 +176,9 @@ def stage(
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
+        except Exception as error:
+            error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
+            raise
         finally:
             given.at_end(asked.settled)
             wanted.update(asked.wanted)

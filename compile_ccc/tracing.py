@@ -155,6 +155,7 @@ class _Anew:
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
 _met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
 _CHANGES = "what it changes itself"
+_TRUTHS = (bool, np.bool_)  # of which there are two objects each
 _AROUND = "a value of a program that is being traced"
 _PATHS = 16  # of Python through one program, that are kept
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
@@ -172,7 +173,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     varied = {len(captured.values) + i for i in given.varied}  # which is never code
     known = [i for i, value in enumerate(inputs) if i not in varied and is_concrete(value)]
     as_code = _fixed.get(of_types) or ()
-    fixed = tuple([i for i in known if i in as_code or type(inputs[i]) is bool])
+    fixed = tuple([i for i in known if i in as_code or type(inputs[i]) in _TRUTHS])
     key = key_with(fixed) if fixed else (of_types, (), (), ())
     anew = _anew.get(key)
     for kept in (_kept.get(key) or ()) if anew is None else ():
@@ -207,7 +208,8 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         before = anew.after
     held = before.holds()
     left: list[bool] = []
-    given = replace(given, at_end=lambda settled: left.append(not before.holds() and settle(roots, settled)))
+    leaves_any = lambda: before.has_notes_of(jax.core.Tracer) or not before.holds()
+    given = replace(given, at_end=lambda settled: left.append(leaves_any() and settle(roots, settled)))
     result, ran = observed(given)
     if asks_for_type(ran):
         looked = {i: None if i in varied else class_of(value) for i, value in enumerate(inputs) if value is not None}
@@ -220,7 +222,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
         return replace(result, read=Watch(reason=_AROUND))
-    changed = not before.holds() or not captured.watch.holds()
+    changed = any(left) or not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *parts])
     read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
     if read.reason:

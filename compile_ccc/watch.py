@@ -13,10 +13,11 @@ import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from operator import call, is_
 from typing import Any
 
+import jax
 import numpy as np
 
 from combinators.values import Closure
@@ -88,6 +89,7 @@ class Watch:
     wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+    notebooks: list[tuple[Any, int]] = field(default_factory=list)  # lists that are appended to, with their lengths
     reason: str = ""  # what was read and cannot be watched
     told: bool = False  # whether the user was told so
     _places: Any = None
@@ -114,6 +116,11 @@ class Watch:
         except Exception:  # deleted, emptied, changed by another thread, or a user's `__getattr__`
             return False
         return True
+
+    def has_notes_of(self, kind: type) -> bool:
+        """Whether something of this type was appended to a list that is not watched."""
+        new = (list(islice(book, start, None)) for book, start in self.notebooks)
+        return any(isinstance(part, kind) for part in jax.tree.leaves(list(new)))
 
     def place(self, variable: Variable, value: Any) -> None:
         """Watches a variable."""
@@ -192,6 +199,7 @@ class Watch:
             self.wholes + other.wholes,
             self.answers + other.answers,
             self.arrays + other.arrays,
+            self.notebooks + other.notebooks,
             self.reason or other.reason,
         )
 

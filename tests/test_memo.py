@@ -4,6 +4,7 @@ import ast
 import gc
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -243,6 +244,24 @@ def test_a_table_under_threads_has_one_entry_for_a_key(eager):
     in_threads(forget)
     memo._tables.remove(table)
     memo._tables.remove(facts)
+
+
+class Slow:
+    """A key, or a term, that lets other threads run in the middle of what a table does with it."""
+
+    def __hash__(self):
+        time.sleep(0.002)
+        return id(self) // 16
+
+
+@pytest.mark.parametrize("kind", [Table, Facts])
+def test_the_lock_makes_one_step_of_looking_and_putting(kind):
+    """Without the lock every thread finds nothing, and puts its own value in the place of those of the others."""
+    table = kind("of slow keys", 4)
+    for key in (Slow(), Slow(), Slow()):
+        values = in_threads(lambda number, key=key: table.put(key, object()), 4)
+        assert len(set(map(id, values))) == 1 and table.get(key) is values[0]
+    memo._tables.remove(table)
 
 
 def test_threads_make_and_call_and_clear_at_once(eager):

@@ -196,3 +196,34 @@ def test_a_type_that_is_asked_for_inside_of_jit_is_that_of_the_value():
     by_type = jax.jit(lambda x: grad(lambda x, n: x * 3 if type(n) is int else x)(x, 2))
     by_array = jax.jit(lambda x: grad(lambda x, n: x * 3 if isinstance(n, jax.Array) else x)(x, 2.0))
     assert (by_type(1.0), by_array(1.0)) == (3.0, 1.0)
+
+
+@pytest.mark.parametrize("call", [lambda f: grad(f)(2.0), lambda f: jax.jit(lambda x: grad(f)(x))(2.0)])
+def test_an_attribute_that_is_not_there_is_missed_as_in_python(call):
+    def tried(x):
+        try:
+            return x.values
+        except AttributeError:
+            return x * x
+
+    assert call(tried) == 4.0
+    assert call(lambda x: x * x if getattr(x, "values", None) is None else x) == 4.0
+
+
+def test_truth_values_of_numpy_are_the_two_objects_that_they_are():
+    derivative = grad(lambda x, yes: x * (2.0 if yes is np.True_ else 3.0 if yes is np.False_ else 4.0))
+    for yes, slope in [(np.True_, 2.0), (np.False_, 3.0), (True, 4.0), (np.True_, 2.0)]:
+        assert derivative(1.0, yes) == slope
+        assert jax.jit(lambda x, yes=yes: derivative(x, yes))(1.0) == slope
+
+
+def test_the_exception_of_a_user_holds_values():
+    def checked_shape(x, n):
+        if n != 2:
+            raise LookupError(x.shape, n)
+        return x * n
+
+    assert grad(checked_shape)(1.0, 2) == 2.0
+    with pytest.raises(LookupError) as found:
+        grad(checked_shape)(1.0, 3)
+    assert found.value.args == ((), 3) and "Tracer" not in str(found.value)

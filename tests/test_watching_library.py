@@ -14,8 +14,10 @@ import pathlib
 import sys
 import threading
 import warnings
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -275,3 +277,19 @@ def test_filters_of_warnings_are_seen():
             warnings.simplefilter(action)
             found.append(float(slope(1.0)))
     assert found == [2.0, 2.0, 5.0, 2.0]
+
+
+@pytest.mark.parametrize("owner, name", [(jnp, "sinc"), (jax.nn, "gelu"), (jax, "nn")])
+@pytest.mark.parametrize("within", [lambda x: x, lambda x: jnp.cos(x)])
+def test_a_function_of_jax_that_is_replaced_is_the_new_one(monkeypatch, owner, name, within):
+    by, slope = 3.0, [5.0]
+    uses = (lambda x: jnp.sinc(x)) if owner is jnp else (lambda x: jax.nn.gelu(x))
+    derivative = T.grad(lambda x: uses(within(x)))
+    before = [float(derivative(0.5)) for _ in range(3)]
+    mine = lambda x: by * slope[0] * x
+    inner = float(jax.grad(within)(0.5))
+    with monkeypatch.context() as replaced:
+        replaced.setattr(owner, name, SimpleNamespace(gelu=mine) if name == "nn" else mine)
+        for by, slope[0] in [(3.0, 5.0), (4.0, 5.0), (4.0, 2.0)]:
+            assert np.allclose([derivative(0.5), derivative(0.5)], by * slope[0] * inner)
+    assert [float(derivative(0.5)) for _ in range(2)] == before[:2]
