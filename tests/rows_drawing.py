@@ -11,7 +11,8 @@ from jax import lax
 
 from tangents.rows import NATIVE
 from tangents.rows_elementwise import ELEMENTWISE
-from tests.rows_cases import CASES, op
+from tests.rows_cases import CASES
+from tests.rows_examples import op
 
 sizes = st.integers(0, 4)
 few = st.integers(0, 2)

@@ -5,7 +5,6 @@ import numpy as np
 from hypothesis import assume
 from jax import lax
 
-from tests.rows_cases import op, thin_svd
 from tests.rows_drawing import (
     ANY,
     ARITY,
@@ -36,6 +35,7 @@ from tests.rows_drawing import (
     unary,
     valued,
 )
+from tests.rows_examples import op, thin_svd
 
 # Products
 
