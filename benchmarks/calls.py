@@ -61,6 +61,26 @@ def _ccc() -> Pair:
     return lambda: ours(x), lambda: theirs(x), "jit"
 
 
+def _arrow() -> Pair:
+    w = 2.0
+    ours, theirs, x = ccc(jnp.sin) >> (lambda x: w * x), jax.jit(lambda x: w * jnp.sin(x)), jnp.float32(2.0)
+    return lambda: ours(x), lambda: theirs(x), "jit"
+
+
+def _guarded(x: Any) -> Any:
+    return _wave(x) if x > 0 else -x
+
+
+def _guards() -> Pair:
+    ours, theirs, x = tangents.grad(_guarded), jax.jit(jax.grad(_wave)), jnp.float32(2.0)
+    return lambda: ours(x), lambda: theirs(x), "jit(grad) of the path"
+
+
+def _guards_eagerly() -> Pair:
+    ours, theirs, x = tangents.grad(_guarded), jax.grad(_guarded), jnp.float32(2.0)
+    return lambda: ours(x), lambda: theirs(x), "grad"
+
+
 def _captured() -> Pair:
     w = jnp.arange(3.0)
     return _of("grad", lambda x: jnp.sum(w * x), jnp.ones(3))
@@ -113,8 +133,11 @@ CALLS: dict[str, Callable[[], Pair]] = {
     "value_and_grad": lambda: _of("value_and_grad", _wave, jnp.float32(2.0)),
     "hessian": lambda: _of("hessian", _wave, jnp.float32(2.0)),
     "ccc": _ccc,
+    "arrow of two": _arrow,
     "watched object": _watched,
     "watch alone": _watch,
+    "guards": _guards,
+    "guards, eagerly": _guards_eagerly,
     "traced anew": _anew,
     "fresh lambda": _fresh,
 }

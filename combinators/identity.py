@@ -30,12 +30,6 @@ class _Term(ref[Any]):
     key: Hashable
 
 
-def _term(term: Any, key: Hashable) -> _Term:
-    reference = _Term(term, _forget)
-    reference.key = key
-    return reference
-
-
 def _forget(gone: _Term) -> None:
     with _lock:
         if _interned.get(gone.key) is gone:
@@ -57,17 +51,32 @@ class Interned(type):
             return cls(*(getattr(term, name) for name in names))
         if missing:
             arguments += defaults[-missing:]
-        key = (cls, *[a if type(type(a)) is Interned else key_of(a) for a in arguments])
+        parts: list[Hashable] = [cls]
+        terms: list[Any] = []  # that this one is made of
+        for a in arguments:
+            if type(type(a)) is Interned:
+                parts.append(a)
+                terms.append(a)
+            elif type(a) is tuple and {*map(type, map(type, a))} == _TERMS:
+                parts.append((tuple, *a))
+                terms += a
+            else:
+                parts.append(key_of(a))
+        key = tuple(parts)
         known = _interned.get(key)
         found = None if known is None else known()
         if found is not None:
             return found
-        depth, programs = _depths(arguments)
+        depth = max([term.depth for term in terms], default=0) + 1
+        if depth > TERMS:
+            raise _too_deep(depth)
         term = super().__call__(*arguments)
-        object.__setattr__(term, "depth", depth + 1)
-        object.__setattr__(term, "programs", programs + term.holds_program)
+        object.__setattr__(term, "depth", depth)
+        inside = max([term.programs for term in terms], default=0)
+        object.__setattr__(term, "programs", inside + term.holds_program)
+        new = _Term(term, _forget)
+        new.key = key
         with _lock:
-            new = _term(term, key)
             known = _interned.setdefault(key, new)
             found = known()
             if found is None:  # it is about to be forgotten
@@ -75,31 +84,16 @@ class Interned(type):
         return term if found is None else found
 
 
-def _depths(fields: tuple[Any, ...]) -> tuple[int, int]:
-    """How deep the terms among the fields of a term nest, and how many programs within programs they hold.
+_TERMS = {Interned}
 
-    Raises `DepthError`.
-    """
-    depth = programs = 0
-    for field in fields:
-        if type(type(field)) is Interned:
-            inside: Any = (field,)
-        elif type(field) is tuple and field and type(type(field[0])) is Interned:
-            inside = field
-        else:
-            continue
-        for term in inside:
-            if type(type(term)) is Interned:
-                depth = term.depth if term.depth > depth else depth
-                programs = term.programs if term.programs > programs else programs
-    if depth >= TERMS:
-        raise DepthError(
-            "a term nests too deeply",
-            expected=f"combinators within combinators, at most {TERMS} deep",
-            got=f"{depth + 1}",
-            hint="compose(f, g, ...) of many arrows is flat, and so is prod(f, g, ...)",
-        )
-    return depth, programs
+
+def _too_deep(depth: int) -> DepthError:
+    return DepthError(
+        "a term nests too deeply",
+        expected=f"combinators within combinators, at most {TERMS} deep",
+        got=f"{depth}",
+        hint="compose(f, g, ...) of many arrows is flat, and so is prod(f, g, ...)",
+    )
 
 
 _OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these

@@ -137,6 +137,8 @@ class _Walk:
         self.numbers: dict[int, tuple[int, Any]] = {}
 
     def of(self, value: Any) -> Hashable:
+        if value is None or type(value) is str:
+            return value
         if isinstance(value, PLAIN):
             return identity.key_of(value)
         if id(value) in self.numbers:

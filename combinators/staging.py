@@ -88,7 +88,7 @@ def variable_of(tracer: Any) -> Any:
 
 def holds_programs(params: dict[str, Any]) -> bool:
     """Whether an operation with these parameters has programs in them."""
-    return any(True for _ in jex.jaxprs_in_params(params))
+    return next(iter(jex.jaxprs_in_params(params)), None) is not None
 
 
 _known: Table[Any, Known] = Table("results of operations", entries=8192)

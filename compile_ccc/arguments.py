@@ -16,6 +16,7 @@ from combinators.errors import ArityError, UntypedFunctionError
 from combinators.infer import abstract
 from combinators.outline import outline
 from combinators.records import as_records
+from combinators.terms import Term
 from combinators.types import Function, Opaque, Type, leaf_type, type_of
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, leaked
@@ -55,6 +56,29 @@ def check_arity(f: Callable[..., Any], arity: int, domain: object = "") -> None:
         )
 
 
+def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """f((x, y)) as f(x, y), if the Python function f cannot mean the former: the two are one arrow."""
+    one_tuple = len(arguments) == 1 and type(arguments[0]) is tuple
+    spreads = one_tuple and not isinstance(f, Term | Closure) and not binds(f, 1) and binds(f, len(arguments[0]))
+    return arguments[0] if spreads else arguments
+
+
+def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a Python function by position, as far as they have places, and by name.  Raises `ArityError`."""
+    signature: Any = "(...)"
+    try:
+        signature = inspect.signature(f)
+        given = signature.bind(*arguments, **keywords)
+    except (TypeError, ValueError) as error:  # of functions in C, the signature may not be known
+        raise ArityError(
+            "a function is called with wrong arguments",
+            expected=f"{getattr(f, '__name__', f)}{signature}",
+            got=f"{len(arguments)} by position, and {', '.join(keywords)} by name",
+            hint=str(error),
+        ) from None
+    return given.args, given.kwargs
+
+
 def argument_type(value: Any) -> Type:
     """The type of an argument, functions by their `Function`.
 
@@ -84,9 +108,17 @@ def is_static(argument: Any) -> bool:
     return not all(map(_is_value, leaves_of(argument)))
 
 
+def holds_function(argument: Any) -> bool:
+    """Whether there is a Python function in an argument."""
+    leaves = leaves_of(argument)
+    return any(callable(v) and not isinstance(v, type) and not is_function_value(v) for v in leaves)
+
+
 def _is_value(leaf: Any) -> bool:
     if has_attributes(leaf):
         return False
+    if type(leaf) is int and leaf.bit_length() > 31:
+        return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in "OSUmM"  # objects, text, times
     return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)

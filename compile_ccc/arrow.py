@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
@@ -13,13 +12,13 @@ from combinators.base import Composable, holds_functions
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import no_keywords
-from combinators.errors import ArgumentError, ArityError
+from combinators.errors import ArgumentError
 from combinators.evaluate import applied, apply_closure
 from combinators.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
-from combinators.types import Type, pack
+from combinators.types import Type, no_types, pack
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, binds, leaves_of
+from compile_ccc.arguments import argument_type, bound, holds_function, is_static, leaves_of, spread
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
@@ -27,7 +26,7 @@ from compile_ccc.holes import Hole, functions_in, with_others
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.mixed import located_arrow
 from compile_ccc.stage import NOT_GIVEN, Given
-from compile_ccc.tracing import Found, traced
+from compile_ccc.tracing import Found, Joined, traced
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,12 @@ class Arrow(Composable):
         f, arguments = positional(self, arguments, keywords)
         if active_traces.get():
             return _run(f.term, arguments) if _runs(f.term) else closure_of(f, arguments)(*arguments)
-        closure, found = located(f, arguments, ())
-        result = apply_closure(closure, arguments)
+        no_types(arguments)
+        functions = any(map(holds_function, arguments))  # which have to be function values
+        closure, some, _, found = closed_over_static(f, arguments, tuple(range(len(arguments))) if functions else ())
+        result = apply_closure(closure, some)
         if f is self:
-            self._calls.note(arguments, None, closure, pack(arguments), found, result)
+            self._calls.note(arguments, None, closure, pack(some), found, result)
         return result
 
     def trace(self, *arguments: Any) -> Translation:
@@ -141,7 +142,8 @@ def ccc(f: Callable[..., Any]) -> Arrow:
 
     `ccc(f)(*args)` equals `f(*args)`; arguments are arrays, numbers, function values (`C.Closure`) and pytrees of
     them.  It is traced once for each type of the arguments and of what f captures, and compiled once for each code, so
-    an equal function made anew compiles nothing, and captured numbers are read anew at each call.
+    an equal function made anew compiles nothing, and captured numbers are read anew at each call.  Arguments that are
+    no values, such as text and dtypes, are code.
 
     Raises our errors for a Python function among arguments or results, for Python control flow on a traced value, and
     for effects whose order matters.  (Paper 003, section 3.1.)
@@ -180,8 +182,10 @@ def closure_of(f: Any, arguments: tuple[Any, ...]) -> Closure:
 
 
 @deep
-def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None) -> tuple[Closure, Found | None]:
-    """The closure that `f` is on the types of these arguments, and where it comes from, if f is a Python function.
+def located(
+    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = None
+) -> tuple[Closure, Found | Joined | None]:
+    """The closure that `f` is on the types of these arguments, and where it comes from, if f is no closure itself.
 
     Python may ask for the values of the arguments.  Those that are `asked`, all if it says nothing, are differentiated.
     """
@@ -189,17 +193,38 @@ def located(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...] | None = 
         case Closure():
             return f, None
         case Term():
-            return Closure(Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments)))), Context()), None
+            code = Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments))))
+            return Closure(code, Context()), Joined(f)
         case Arrow(term=Operator(Hole(g))):
             return located(g, arguments, asked)
         case Arrow():
-            return (
-                located_arrow(f.term, arguments, closure_of) if f.functions else closure_of(f.term, arguments)
-            ), None
+            return located_arrow(f.term, arguments, located) if f.functions else located(f.term, arguments)
         case _:
             given = _given(arguments, range(len(arguments)) if asked is None else asked)
             found = _traced(f, arguments, given)
             return found.traced.closure(found.captured.values), found
+
+
+def closed_over_static(
+    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
+) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | Joined | None]:
+    """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
+
+    If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
+    """
+    static = {i: x for i, x in enumerate(arguments) if i not in asked and is_static(x)}
+    if not static:
+        closure, found = located(f, arguments, asked)
+        return closure, arguments, asked, found
+    others = tuple(i for i in range(len(arguments)) if i not in static)
+
+    def of_others(*some: Any) -> Any:
+        whole = {**static, **dict(zip(others, some, strict=True))}
+        return f(*(whole[i] for i in range(len(whole))))
+
+    some, places = tuple(arguments[i] for i in others), tuple(map(others.index, asked))
+    closure, found = located(of_others, some, places)
+    return closure, some, places, found
 
 
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
@@ -226,13 +251,6 @@ def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Fou
     return Found(f, captured, traced(f, captured, pack(types), len(types), given))
 
 
-def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """f((x, y)) as f(x, y), if the Python function f cannot mean the former: the two are one arrow."""
-    one_tuple = len(arguments) == 1 and type(arguments[0]) is tuple
-    spreads = one_tuple and not isinstance(f, Term | Closure) and not binds(f, 1) and binds(f, len(arguments[0]))
-    return arguments[0] if spreads else arguments
-
-
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
     """The function and its arguments with keywords bound to their places; keyword-only ones become a last dict."""
     if not keywords:
@@ -244,22 +262,6 @@ def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
     if named:
         return compose(Arrow(functools.partial(_with_keywords, first)), *rest), (*args, named)
     return (f if isinstance(f, Arrow) else Arrow(f)), args
-
-
-def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a Python function by position, as far as they have places, and by name.  Raises `ArityError`."""
-    signature: Any = "(...)"
-    try:
-        signature = inspect.signature(f)
-        given = signature.bind(*arguments, **keywords)
-    except (TypeError, ValueError) as error:  # of functions in C, the signature may not be known
-        raise ArityError(
-            "a function is called with wrong arguments",
-            expected=f"{getattr(f, '__name__', f)}{signature}",
-            got=f"{len(arguments)} by position, and {', '.join(keywords)} by name",
-            hint=str(error),
-        ) from None
-    return given.args, given.kwargs
 
 
 def _with_keywords(f: Any, *arguments: Any) -> Any:

@@ -22,7 +22,8 @@ from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.answers import Answers, Given, behind
 from compile_ccc.carriers import is_carrier
-from compile_ccc.tracers import NUMBERS, Asking, Known, KnownNumber, Traced, asked_of, class_of, is_inexact, running
+from compile_ccc.standing import kind
+from compile_ccc.tracers import Asking, Known, Traced, asked_of, class_of, is_inexact, running
 from compile_ccc.working_out import Unknown, is_known_function, worked_out
 
 
@@ -53,10 +54,16 @@ class Asked:
         self._trace = trace
         running[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
-            tracer.__class__ = Known if place in self._varied and value is not None else _kind(value)
+            tracer.__class__ = self._kind(place, value)
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
+
+    def _kind(self, place: int, value: Any) -> type:
+        """Which tracer stands for an input."""
+        if value is None or is_known_function(value):
+            return Asking
+        return Known if place in self._varied else kind(value)
 
     def end(self) -> None:
         """Lets go of the trace."""
@@ -162,11 +169,23 @@ class Asked:
 
     def class_of(self, tracer: Any) -> type:
         """What Python is told that an input is: the class of its value; that of the tracer if it is varied."""
-        place = self._places[tracer.val]
+        own = self._class_at(self._places[tracer.val])
+        return type(tracer) if own is None or issubclass(own, jax.core.Tracer) else own
+
+    def look(self, tracer: Any) -> None:
+        """Wants the inputs behind a tracer as code, whose class is asked for, unless they are arrays of JAX's."""
+        if not self.differentiates or self.is_varied(tracer):
+            return
+        _, variables = behind([tracer], {})
+        told = [self._class_at(self._places[v]) for v in variables if v in self._places]
+        if not all(own is None or issubclass(own, jax.Array) for own in told):
+            self.want(tracer)
+
+    def _class_at(self, place: int) -> type | None:
+        """What Python is told that an input is; None if it is varied."""
         if place not in self.looked:
             self.looked[place] = None if place in self._varied else class_of(self._values[place])
-        own = self.looked[place]
-        return type(tracer) if own is None or issubclass(own, jax.core.Tracer) else own
+        return self.looked[place]
 
     def is_varied(self, tracer: Any) -> bool:
         """Whether a value depends on what is differentiated by."""
@@ -201,10 +220,3 @@ class Asked:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
-
-
-def _kind(value: Any) -> type:
-    """Which tracer stands for a known input, or for one that is not."""
-    if type(value) in NUMBERS or type(value) is KnownNumber:
-        return KnownNumber
-    return Asking if value is None or is_known_function(value) else Known

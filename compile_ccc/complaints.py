@@ -87,14 +87,15 @@ _ASKS = _Complaint(
     TracedBranchError,
     "Python needs the value of a traced array",
     "control flow and shapes that do not depend on traced values",
-    "use jnp.where or lax.cond; outside of jax.jit and vmap an argument has its value, and a captured int always has",
+    "use jnp.where or lax.cond; an argument has its value outside of jax.jit, vmap, loops, checkpoint and functions "
+    "with rules of their own, and a captured int always has",
     words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
-    "|unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber)'"
+    "|unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber|KnownScalar|KnownArray|Computed)'"
     r"|was not hashable: \(?JitTracer"
     "|Only integer scalar arrays can be converted to a scalar index"
     "|Shapes must be 1D sequences of concrete values"
     "|expected a sequence of integers or a single integer, got 'JitTracer"
-    "|(Tracer|Asking|Known|KnownNumber).__format__",
+    "|(Tracer|Asking|Known|KnownNumber|KnownScalar|KnownArray|Computed).__format__",
     types=(
         jax.errors.ConcretizationTypeError,
         jax.errors.TracerArrayConversionError,

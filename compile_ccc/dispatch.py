@@ -20,7 +20,7 @@ from combinators.runs import Runs
 from combinators.values import Closure
 from compile_ccc.carriers import active_traces
 from compile_ccc.jax_traces import is_tracing
-from compile_ccc.tracing import Found
+from compile_ccc.tracing import Found, Joined
 from compile_ccc.watch import Variable, Watch
 
 MISSED = object()
@@ -61,7 +61,7 @@ class _Entry:
 
 
 class Dispatch(Remembered):
-    """The programs of one Python function that were called last, for the `operation` on it and its arguments."""
+    """The programs of one function or arrow that were called last, for the `operation` on it and its arguments."""
 
     def __init__(self, operation: Runs):
         self._operation = operation
@@ -91,37 +91,45 @@ class Dispatch(Remembered):
         return MISSED
 
     def note(
-        self, arguments: tuple[Any, ...], static: Any, closure: Closure, x: Any, found: Found | None, result: Any
+        self,
+        arguments: tuple[Any, ...],
+        static: Any,
+        closure: Closure,
+        x: Any,
+        found: Found | Joined | None,
+        result: Any,
     ) -> None:
         """Remembers the program for arguments like these, from the second call on."""
         self._met += 1
         if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
-        answers = found.traced.answers
-        if (answers is not None and answers.told) or found.traced.fixed:
+        parts = ((found, 0),) if isinstance(found, Found) else found.parts
+        answers = [one.traced.answers for one, _ in parts]
+        if any(
+            (own is not None and own.told) or one.traced.fixed for own, (one, _) in zip(answers, parts, strict=True)
+        ):
             return  # which depends on values
-        if found.traced.read.reason:
-            _tell(found.traced.read, found.f)
-            return
-        watch = found.captured.watch + found.traced.read
-        looked = {} if answers is None else answers.looked
-        for variable in found.captured.variables if looked else ():
-            if (kind := looked.get(variable.slot)) is not None:
-                watch.answers.append((partial(_kind, variable), kind))
+        for one, _ in parts:
+            if one.traced.read.reason:
+                _tell(one.traced.read, one.f)
+                return
+        watch, variables = Watch(), []
+        for one, start in parts:
+            watch += _watch(one)
+            slots = {variable.slot: variable for variable in one.captured.variables}
+            places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
+            variables += [(place, slots[i]) for place, i in places if i in slots]
         leaves, form = jax.tree.flatten(arguments)
         if watch.reason or as_records(arguments) is not arguments or not _concrete().issuperset(map(type, leaves)):
             return
         whole, given = numbered((closure, x))
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))
         environment = list(closure.environment)
-        slots = {variable.slot: variable for variable in found.captured.variables}
-        places = ((place, i) for place, (met, i) in enumerate(found.traced.sources) if not met)
-        variables = [(place, slots[i]) for place, i in places if i in slots]
         functions = any(isinstance(value, Closure) for value in environment)
         origins = given if _has_functions(result) else None
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
-        types, classes = tuple(map(_type, leaves)), answers is not None
+        types, classes = tuple(map(_type, leaves)), answers != [None] * len(answers)
         entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run)
         others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
         self._entries = [entry, *others][:_KEPT]
@@ -133,6 +141,16 @@ class Dispatch(Remembered):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _watch(found: Found) -> Watch:
+    """What a function read, and the classes that it was told of what it captured."""
+    watch = found.captured.watch + found.traced.read
+    looked = {} if found.traced.answers is None else found.traced.answers.looked
+    for variable in found.captured.variables if looked else ():
+        if (kind := looked.get(variable.slot)) is not None:
+            watch.answers.append((partial(_kind, variable), kind))
+    return watch
 
 
 _calls = OfMany("calls of functions again")

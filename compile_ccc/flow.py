@@ -22,12 +22,14 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
     """
     read, alive = {v for v in outputs if type(v) is not jex.Literal}, []
     for equation in reversed(equations):
-        wanted = [v in read for v in equation.outvars]
-        if equation.effects or any(wanted):
-            if not all(wanted) and not equation.effects and _has_dead(equation, wanted):
-                equation = _narrowed(equation, wanted)
-            read.update([v for v in equation.invars if type(v) is not jex.Literal])
-            alive.append(equation)
+        if not equation.effects:
+            if read.isdisjoint(equation.outvars):
+                continue
+            if not read.issuperset(equation.outvars):
+                wanted = [v in read for v in equation.outvars]
+                equation = _narrowed(equation, wanted) if _has_dead(equation, wanted) else equation
+        read.update([v for v in equation.invars if type(v) is not jex.Literal])
+        alive.append(equation)
     return alive[::-1], read
 
 

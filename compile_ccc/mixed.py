@@ -9,7 +9,7 @@ curry(f)'      = ⟨E's part for f, τ⟩ >> curry(f' at (E, τ·ρ))   case(f, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,9 @@ from combinators.types import Type, pack, type_of
 from combinators.values import Closure, key_of_type
 from compile_ccc.arguments import argument_type
 from compile_ccc.holes import Hole, Instance, functions_in
+from compile_ccc.tracing import Found, Joined
 
-type Locate = Callable[[Any, tuple[Any, ...]], Closure]  # the closure that a function is on the types of arguments
+type Locate = Callable[[Any, tuple[Any, ...]], tuple[Closure, Any]]  # what a function is on the types of arguments
 
 
 type _Path = tuple[int, ...]
@@ -70,8 +71,8 @@ class _Waiting(Instance):
         return "…"
 
 
-def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Closure:
-    """The closure that the arrow of a term with holes is on the types of these arguments.
+def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> tuple[Closure, Joined]:
+    """The closure that the arrow of a term with holes is on the types of these arguments, and where it comes from.
 
     Raises `UntypedFunctionError` for a curry of a function whose argument is neither stated nor found.
     """
@@ -95,7 +96,8 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> Clo
         )
     places = prod(Context(*map(Proj, range(len(walk.environment)))), Proj(-1))
     environment = Context(*walk.environment)
-    return Closure(stated(Curry(compose(places, made), x), environment), environment, joint(walk.origins))
+    closure = Closure(stated(Curry(compose(places, made), x), environment), environment, joint(walk.origins))
+    return closure, Joined(term, tuple(walk.found_out))
 
 
 def _at(term: Term, path: _Path) -> Term:
@@ -114,6 +116,7 @@ class _Walk:
         self.locate, self.found, self.functions, self.waiting = locate, found, functions, waiting
         self.environment: list[Any] = []
         self.origins: list[Origin] = []
+        self.found_out: list[tuple[Found, int]] = []
         self.known: dict[Any, tuple[Term, Type]] = {}  # of holes, by function and domain
 
     def arrow(self, term: Term, x: Type, arguments: tuple[Any, ...], path: _Path) -> tuple[Term, Type]:
@@ -159,18 +162,24 @@ class _Walk:
     def hole(self, f: Any, x: Type, arguments: tuple[Any, ...]) -> tuple[Term, Type]:
         """The code of a function on what it captured, and x."""
         try:
-            closure = self.locate(f, arguments)
+            closure, found = self.locate(f, arguments)
         except DiffcurryError:
             raise
         except Exception as error:  # of the user's function, or of JAX, which knows no arrows
             error.add_note(f"in {Hole(f)}, as part of an arrow, on the domain {outline(x)}")
             raise
         self.origins.append(closure.origin)
+        self.note([(found, 0)] if isinstance(found, Found) else found.parts if found else [])
         environment = closure.environment
         entries = self.places(list(environment) if isinstance(environment, Context) else [environment])
         captured = Context(*entries) if isinstance(environment, Context) else entries[0]
         domain = prod(extend(captured, Proj(1)))
         return compose(domain, closure.code.body), infer(Eval(), (type_of(closure), x))
+
+    def note(self, found: Iterable[tuple[Found, int]]) -> None:
+        """Notes what is found out of functions, whose environments are the next entries of E."""
+        start = len(self.environment)
+        self.found_out += [(one, start + place) for one, place in found]
 
     def places(self, values: list[Any]) -> list[Term]:
         """More entries of E, as arrows from (E, τ)."""
@@ -195,6 +204,7 @@ class _Walk:
         types = Context(*map(type_of, inner.environment), *own)
         code = stated(Curry(compose(prod(environment, rest), body), argument), types)
         parts = [compose(Proj(1), Proj(i)) for i in range(len(own))] if isinstance(x, Context) else [Proj(1)]
+        self.note(inner.found_out)
         captured = prod(Context(*self.places(inner.environment), *parts))
         return compose(captured, code), Closure(code, types)
 

@@ -108,7 +108,7 @@ class Program:
 
     @cached_property
     def _places(self) -> dict[Any, int]:
-        results = (v for equation in self.equations for v in equation.outvars)
+        results = [v for equation in self.equations for v in equation.outvars]
         return {v: i for i, v in enumerate((*self.variables, *results))}
 
     @cached_property

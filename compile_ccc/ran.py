@@ -1,6 +1,6 @@
 """Which of the user's Python functions run while a program is traced: Python itself reports them (`sys.monitoring`).
 
-Functions of JAX, of the standard library and of other installed packages are not reported.
+Functions of JAX, of the standard library and of other installed packages are not among them (see `classes`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import threading
 import types
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
-import jax
-
 from combinators.errors import INSTALLED, is_users
 from combinators.memo import remembered
+from compile_ccc import classes
 from compile_ccc.foreign import QUIET, file_of, package
 
 type Key = tuple[types.CodeType, int, frozenset[str]]  # a function's code, its module, and the variables left out
@@ -89,21 +87,15 @@ def asks_for_type(ran: Ran, value: Any = None) -> bool:
         names = {*code.co_names}
         if "type" in names and not kinds.isdisjoint(names):
             return True
-        if "isinstance" in names and (not _OF_JAX.isdisjoint(names) or _names_array_of_jax(code, variables)):
+        if ("isinstance" in names or _matches_class(code)) and classes.names_array(code, variables):
             return True
     return False
 
 
-_OF_JAX = frozenset({"Array", "Tracer"})  # classes that a tracer is of, and what it stands for may not be
-
-
-def _names_array_of_jax(code: types.CodeType, variables: dict[str, Any]) -> bool:
-    """Whether code says `jnp.ndarray`, which is another name of `jax.Array`."""
-    if "ndarray" not in code.co_names:
-        return False
-    steps = list(dis.get_instructions(code))
-    owners = [one.argval for one, then in pairwise(steps) if then.argval == "ndarray"]
-    return any(getattr(variables.get(name), "ndarray", None) is jax.Array for name in owners if isinstance(name, str))
+@remembered(entries=4096)
+def _matches_class(code: types.CodeType) -> bool:
+    """Whether there is a pattern with a class in code."""
+    return any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
 
 
 @remembered(entries=4096)
@@ -131,6 +123,7 @@ def _tool() -> int | None:
     if taken is None and free is not None:  # once: what is disabled, is disabled for a number
         monitoring.use_tool_id(free, _NAME)
         monitoring.register_callback(free, monitoring.events.PY_START, _started)
+        monitoring.register_callback(free, monitoring.events.CALL, classes.called)
     return free if taken is None else taken
 
 
@@ -140,6 +133,8 @@ def _count(tool: int, change: int) -> None:
         _traces += change
         if _traces == (change > 0):  # the first one begins, or the last one ends
             sys.monitoring.set_events(tool, sys.monitoring.events.PY_START if _traces else 0)
+            if not _traces:
+                classes.unwatch(tool)
 
 
 def _is_made(module: Any) -> bool:
@@ -148,9 +143,11 @@ def _is_made(module: Any) -> bool:
 
 
 def _started(code: types.CodeType, offset: int) -> Any:
-    if not is_own(code.co_filename):
-        return sys.monitoring.DISABLE
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
+    if not is_own(code.co_filename):
+        tool = _tool()
+        asks = tool is not None and classes.watch(tool, code, variables)
+        return None if asks else sys.monitoring.DISABLE
     if code.co_filename == "<string>" and _is_made(variables.get("__name__")):
         return sys.monitoring.DISABLE
     if _running.open:

@@ -228,7 +228,7 @@ class Walk(Places):
             self.ask("abstract classes", of_abstract_classes())
         if kind.__module__ in ("decimal", "_decimal"):
             self.ask("decimal", of_decimals())
-        for base in kind.__mro__:
+        for base in kind.__mro__[:-1]:  # without `object`
             found = is_state(base.__module__, base.__name__) or methods_of_state(base) & self.names
             if found:
                 raise Unwatched(f"the result of {base.__module__}.{base.__name__}")

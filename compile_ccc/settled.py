@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import jax
 import jax.core
 
-from compile_ccc.foreign import DATA
+from compile_ccc.foreign import DATA, QUIET, package
 from compile_ccc.places import Unwatched
 from compile_ccc.reached import Walk
 from compile_ccc.watch import LIMIT
@@ -63,6 +64,10 @@ class _Settling(Walk):
     def scope(self, scope: Any) -> None:
         with suppress(Unwatched):
             super().scope(scope)
+
+    def module(self, module: ModuleType) -> None:
+        if package(vars(module).get("__name__")) not in QUIET:
+            super().module(module)
 
     def array(self, array: Any) -> None:
         pass

@@ -224,7 +224,7 @@ def stage(
 
 def _is_mistaken(error: Exception) -> bool:
     """Whether an error may be that of code which took a tracer for a value."""
-    kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError
+    kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError | NotImplementedError
     return isinstance(error, kinds) and not isinstance(error, DiffcurryError) and not asks_for_value(error)
 
 

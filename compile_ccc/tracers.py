@@ -74,7 +74,7 @@ class Asking(jax_traces.Tracer):
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
         """The text of what is not differentiated."""
         asked = asked_of(self)
-        if asked is None or not _by_users() or asked.is_varied(self):
+        if asked is None or not by_users() or asked.is_varied(self):
             return otherwise()
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
@@ -99,11 +99,11 @@ class Known(Asking):
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         asked = asked_of(self)
-        return type(self) if asked is None or not _by_users() else asked.class_of(self)
+        return type(self) if asked is None or not by_users() else asked.class_of(self)
 
     def __getattr__(self, name: str) -> Any:
         """Wants the input as code if that has an attribute which an array has not."""
-        asked = None if name.startswith("_") or not _by_users() else asked_of(self)
+        asked = None if name.startswith("_") or not by_users() else asked_of(self)
         if asked is not None and is_plain(self) and not asked.has_attribute(self, name):
             raise AttributeError(f"a number has no attribute {name!r}")
         try:
@@ -114,27 +114,13 @@ class Known(Asking):
             raise
 
 
-class KnownNumber(Known):
-    """A tracer of an input that is a number of Python's: it has no attributes of arrays either."""
-
-    __slots__ = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in _OF_ARRAYS and _by_users() and is_plain(self):
-            raise AttributeError(f"a number has no attribute {name!r}")
-        return super().__getattribute__(name)
-
-
-_OF_ARRAYS = frozenset(
-    {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type", "__len__", "__iter__"}
-)
-NUMBERS = frozenset({int, float, complex})
+_NUMBERS = (int, float, complex)
 
 
 def is_plain(tracer: Any) -> bool:
     """Whether an input is to be a number of Python's in all: not where all is traced, as in a call of `ccc(f)`."""
     asked = asked_of(tracer)
-    return asked is not None and asked.differentiates and asked.class_of(tracer) in NUMBERS
+    return asked is not None and asked.differentiates and asked.class_of(tracer) in _NUMBERS
 
 
 def class_of(value: Any) -> type:
@@ -148,10 +134,11 @@ def _text_of(how: Callable[[Any], str], weak: bool, value: Any) -> str:
 
 
 _STANDARD, _NUMPY = sysconfig.get_path("stdlib"), os.path.dirname(np.__file__)
+_TRACERS = tuple(os.path.join(os.path.dirname(__file__), name) for name in ("tracers.py", "standing.py"))
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
-def _by_users() -> bool:
+def by_users() -> bool:
     """Whether a tracer is looked at by a user's code or a package's, by way of Python's and NumPy's or not."""
     frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
@@ -166,7 +153,7 @@ def _by_users() -> bool:
 def _whose(file_name: str) -> bool | None:
     """Whether a file is a user's or a package's, rather than JAX's or ours; None if it is Python's or NumPy's."""
     of_python = file_name.startswith(("<frozen", _STANDARD)) and not file_name.startswith(_PACKAGES)
-    return None if of_python or file_name == __file__ or file_name.startswith(_NUMPY) else is_users(file_name)
+    return None if of_python or file_name in _TRACERS or file_name.startswith(_NUMPY) else is_users(file_name)
 
 
 class Traced(jax_traces.Tracing):

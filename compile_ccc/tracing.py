@@ -55,6 +55,14 @@ class Found:
     traced: Traced
 
 
+@dataclass(frozen=True)
+class Joined:
+    """What is found out of an arrow f: of each function in it, and where what it captured begins in the environment."""
+
+    f: Any
+    parts: tuple[tuple[Found, int], ...] = ()
+
+
 @deep
 def function(f: Callable[..., Any], *domain: Any) -> Any:
     """λ: the Python function `f` as a function value of the domain, one entry for each argument of f.
@@ -160,11 +168,12 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
     of_types = (captured.key, arity, form, tuple([(t, getattr(t, "weak", False)) for t in leaves]), compat.flags())
     inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(types) - len(given.leaves))]
     values = lambda fixed: [inputs[i] for i in fixed]
+    key_with = lambda fixed: (of_types, fixed, key_of(values(fixed)), tuple([type(v) for v in values(fixed)]))
     varied = {len(captured.values) + i for i in given.varied}  # which is never code
     known = [i for i, value in enumerate(inputs) if i not in varied and is_concrete(value)]
     as_code = _fixed.get(of_types) or ()
     fixed = tuple([i for i in known if i in as_code or type(inputs[i]) is bool])
-    key = (of_types, fixed, key_of(values(fixed)) if fixed else ())
+    key = key_with(fixed) if fixed else (of_types, (), (), ())
     anew = _anew.get(key)
     for kept in (_kept.get(key) or ()) if anew is None else ():
         if kept.holds(inputs, varied):
@@ -207,7 +216,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         _fixed.drop(of_types)
         _fixed.put(of_types, result.fixed)
         often.note(of_types, f, captured.names, dom, result.fixed, inputs)
-        key = (of_types, result.fixed, key_of(values(result.fixed)))
+        key = key_with(result.fixed)
     holds = (*result.constants, *values(result.fixed), *captured.kept)
     if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
         return replace(result, read=Watch(reason=_AROUND))

@@ -13,12 +13,14 @@ from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.terms import Term
 from combinators.types import is_discrete, no_types, type_of
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, is_function_value, is_static
-from compile_ccc.arrow import located, positional
+from compile_ccc.arguments import argument_type, is_function_value
+from compile_ccc.arrow import positional
 from compile_ccc.dispatch import MISSED, Dispatch
-from compile_ccc.tracing import Found
+from compile_ccc.tracing import Found, Joined
 
-type Located = tuple[Any, Closure, Any, Found | None]  # what is static, f as a closure, its argument, its trace
+type Located = tuple[
+    Any, Closure, Any, Found | Joined | None
+]  # what is static, f as a closure, its argument, its trace
 
 
 def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Located]) -> Callable[..., Any]:
@@ -84,25 +86,3 @@ def asked_arguments(
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
     return tuple([i % len(arguments) for i in numbers])
-
-
-def closed_over_static(
-    f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]
-) -> tuple[Closure, tuple[Any, ...], tuple[int, ...], Found | None]:
-    """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
-
-    If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
-    """
-    static = {i: x for i, x in enumerate(arguments) if i not in asked and is_static(x)}
-    if not static:
-        closure, found = located(f, arguments, asked)
-        return closure, arguments, asked, found
-    others = tuple(i for i in range(len(arguments)) if i not in static)
-
-    def of_others(*some: Any) -> Any:
-        whole = {**static, **dict(zip(others, some, strict=True))}
-        return f(*(whole[i] for i in range(len(whole))))
-
-    some, places = tuple(arguments[i] for i in others), tuple(map(others.index, asked))
-    closure, found = located(of_others, some, places)
-    return closure, some, places, found

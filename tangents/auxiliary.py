@@ -22,7 +22,8 @@ from combinators.errors import ArgumentError, UnsupportedError
 from combinators.identity import key_of
 from combinators.terms import Term
 from combinators.types import FunctionLike, type_of
-from compile_ccc.arrow import Arrow, positional, spread
+from compile_ccc.arguments import spread
+from compile_ccc.arrow import Arrow, positional
 from compile_ccc.captures import captures
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python

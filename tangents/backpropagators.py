@@ -22,8 +22,8 @@ from combinators.errors import ArgumentError, UnsupportedError
 from combinators.terms import Eval, Proj, Term, compose
 from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
-from compile_ccc.arguments import check_arity
-from compile_ccc.arrow import Arrow, ccc, closure_of, spread
+from compile_ccc.arguments import check_arity, spread
+from compile_ccc.arrow import Arrow, ccc, closure_of
 from compile_ccc.holes import with_others
 from tangents.derivatives import vjp
 from tangents.functions import is_unknown

@@ -14,7 +14,8 @@ from combinators.errors import NotDifferentiableError
 from combinators.types import Tensor, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type
-from tangents.asked import Located, asked_arguments, closed_over_static, dispatched, is_one, named
+from compile_ccc.arrow import closed_over_static
+from tangents.asked import Located, asked_arguments, dispatched, is_one, named
 from tangents.auxiliary import putting_back, setting_aside
 
 

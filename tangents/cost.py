@@ -84,7 +84,7 @@ def assert_cheap_gradient(
             got=arguments,
             hint="function(f, domain) makes a function value of a Python function",
         )
-    gradient = value_and_grad(f, argnums, has_aux, functions)
+    gradient = value_and_grad(f, argnums, has_aux, functions=functions)
     cost = Cost(operations(ccc(f), *arguments), operations(gradient, *arguments))
     if cost.ratio > factor:
         raise CostError(cost, factor)

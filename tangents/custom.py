@@ -27,8 +27,8 @@ from combinators.origins import numbered, restored
 from combinators.records import as_records, from_records
 from combinators.terms import Call
 from combinators.types import is_discrete, pack, require_values, same_type, type_of
-from compile_ccc.arguments import argument_type, binds
-from compile_ccc.arrow import bound, ccc
+from compile_ccc.arguments import argument_type, binds, bound
+from compile_ccc.arrow import ccc
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import abstraction
 from tangents.duals import dual, pair

@@ -37,12 +37,13 @@ from tangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
 
 
 def value_and_grad(
-    f: Any,
+    fun: Any,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
-    functions: str = "environment",
-    allow_int: bool = False,
     holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    functions: str = "environment",
 ) -> Callable[..., tuple[Any, Any]]:
     """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
 
@@ -56,22 +57,23 @@ def value_and_grad(
     Raises `NotDifferentiableError` for a discrete argument or a result that is no such scalar, and what `ccc` raises.
     (Paper 003, figures 2, 3 and 5.)
     """
-    return _gradient(f, argnums, has_aux, functions, allow_int, holomorphic)
+    return _gradient(fun, argnums, has_aux, functions, allow_int, holomorphic)
 
 
 def grad(
-    f: Any,
+    fun: Any,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
-    functions: str = "environment",
-    allow_int: bool = False,
     holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    functions: str = "environment",
 ) -> Callable[..., Any]:
     """A function like f that gives its gradient, with the signature of `jax.grad`; with `has_aux`, (gradient, aux).
 
     See `value_and_grad`.
     """
-    return _gradient(f, argnums, has_aux, functions, allow_int, holomorphic, alone=True)
+    return _gradient(fun, argnums, has_aux, functions, allow_int, holomorphic, alone=True)
 
 
 def _gradient(
@@ -87,7 +89,7 @@ def _gradient(
 
 
 @deep
-def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
+def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
     """(f's value at the primals, its pullback there), like `jax.vjp`; with `has_aux`, (value, pullback, aux).
 
     The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one
@@ -100,8 +102,8 @@ def vjp(f: Any, *primals: Any, has_aux: bool = False, functions: str = "environm
     no_types(primals)
     if has_aux:
         with called(primals) as back:
-            return back(_vjp(setting_aside(f, primals, tuple(range(len(primals)))), primals, True, functions))
-    return _vjp(f, primals, False, functions)
+            return back(_vjp(setting_aside(fun, primals, tuple(range(len(primals)))), primals, True, functions))
+    return _vjp(fun, primals, False, functions)
 
 
 def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tuple[Any, ...]:

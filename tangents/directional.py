@@ -26,7 +26,7 @@ from tangents.operators import differential
 
 
 @deep
-def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool = False) -> tuple[Any, ...]:
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
     With `has_aux`, f gives a pair (value, aux), and the result is (value, derivative, aux).
@@ -43,9 +43,9 @@ def jvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bo
     arguments, x = tuple(primals), pack(tuple(primals))
     t = tangents_from_public(pack(tuple(tangents)), x)
     if not has_aux:
-        return _value_and_tangent(False, closure_of(f, arguments), x, t)
+        return _value_and_tangent(False, closure_of(fun, arguments), x, t)
     with called(arguments) as back:
-        f = setting_aside(f, arguments, tuple(range(len(arguments))))
+        f = setting_aside(fun, arguments, tuple(range(len(arguments))))
         return back(_value_and_tangent(True, closure_of(f, arguments), x, t))
 
 

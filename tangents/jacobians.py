@@ -42,12 +42,13 @@ MODES = ("forward", "reverse")
 
 
 def jacobian(
-    f: Any,
+    fun: Any,
     argnums: int | Sequence[int] = 0,
-    mode: str | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """A function like f that gives its Jacobian, like `jax.jacfwd` and `jax.jacrev`; with `has_aux`, (Jacobian, aux).
 
@@ -62,51 +63,52 @@ def jacobian(
     Raises `NotDifferentiableError` for other complex numbers, for discrete arguments unless `allow_int` is set, and
     what `jvp` and `vjp` raise.
     """
-    return _of_arguments(f, _jacobian, argnums, mode, has_aux, holomorphic, allow_int)
+    return _of_arguments(fun, _jacobian, argnums, mode, has_aux, holomorphic, allow_int)
 
 
 def value_and_jacobian(
-    f: Any,
+    fun: Any,
     argnums: int | Sequence[int] = 0,
-    mode: str | None = None,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    mode: str | None = None,
 ) -> Callable[..., tuple[Any, Any]]:
     """A function like f that gives (f's value, its Jacobian), in one pass; with `has_aux`, the value is (value, aux).
 
     See `jacobian`.
     """
-    return _of_arguments(f, _jacobian, argnums, mode, has_aux, holomorphic, allow_int, with_value=True)
+    return _of_arguments(fun, _jacobian, argnums, mode, has_aux, holomorphic, allow_int, with_value=True)
 
 
 def jacfwd(
-    f: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """`jacobian` in forward mode, with the signature of `jax.jacfwd`."""
-    return jacobian(f, argnums, "forward", has_aux, holomorphic)
+    return jacobian(fun, argnums, has_aux, holomorphic, mode="forward")
 
 
 def jacrev(
-    f: Any,
+    fun: Any,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., Any]:
     """`jacobian` in reverse mode, with the signature of `jax.jacrev`."""
-    return jacobian(f, argnums, "reverse", has_aux, holomorphic, allow_int)
+    return jacobian(fun, argnums, has_aux, holomorphic, allow_int, mode="reverse")
 
 
 def hessian(
-    f: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+    fun: Any, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """A function like f that gives its Hessian, like `jax.hessian`: the Jacobian, in forward mode, of that in reverse.
 
     Of a scalar f by an array x it is an array of the shape (*x.shape, *x.shape).  For one product with a vector, `hvp`
     does not build it.  With `has_aux`, it gives (Hessian, aux).  Raises what `jacobian` raises.
     """
-    return _of_arguments(f, _hessian, argnums, "forward", has_aux, holomorphic)
+    return _of_arguments(fun, _hessian, argnums, "forward", has_aux, holomorphic)
 
 
 def _of_arguments(

@@ -78,7 +78,7 @@ class Pushforward:
 
 
 @deep
-def linearize(f: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """(f's value at the primals, its derivative there), like `jax.linearize`; with `has_aux`, (value, derivative, aux).
 
     The derivative takes one tangent for each primal, as `jvp` does, and gives that of the value.  What of it does not
@@ -89,7 +89,7 @@ def linearize(f: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     no_types(primals)
     require_known(jax.tree.leaves(primals, is_leaf=is_unknown))
     with called(primals) as back:
-        f = setting_aside(f, primals, tuple(range(len(primals)))) if has_aux else f
+        f = setting_aside(fun, primals, tuple(range(len(primals)))) if has_aux else fun
         y, linear = _value_and_derivative(has_aux, closure_of(f, primals), primals)
         value, *aux = y if has_aux else (y,)
         ends = Ends(_flat(type_of(primals)), _flat(type_of(value)))
@@ -114,7 +114,7 @@ def _value_and_derivative(has_aux: bool, f: Closure, primals: tuple[Any, ...]) -
     return evaluate(Eval(), (f, x)), linear
 
 
-def linear_transpose(f: Any, *primals: Any) -> Pullback:
+def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     """The transpose of a linear function f, like `jax.linear_transpose`: a pullback, which needs no point.
 
     Primals are arrays or `jax.ShapeDtypeStruct`s: only their types count.  Raises `NotDifferentiableError` for a
@@ -122,7 +122,7 @@ def linear_transpose(f: Any, *primals: Any) -> Pullback:
     """
     types = jax.tree.map(type_of, primals)
     leaves, form = jax.tree.flatten(types)
-    at = lambda *x: vjp(f, *form.unflatten(x))[1]
+    at = lambda *x: vjp(fun, *form.unflatten(x))[1]
     tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, leaves), opened=True)
     program = tape.giving(tape.result)
     constants = len(program.constants)
@@ -130,7 +130,7 @@ def linear_transpose(f: Any, *primals: Any) -> Pullback:
         raise NotDifferentiableError(
             "the transpose is asked of a function that is not linear",
             expected="a function whose derivative is the same everywhere",
-            got=getattr(f, "__name__", repr(f)),
+            got=getattr(fun, "__name__", repr(fun)),
             hint="vjp(f, x) is the pullback at x, of any function",
         )
     return at(*map(_zeros, leaves))

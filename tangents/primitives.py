@@ -6,9 +6,8 @@ what its pullback does for each set of results whose cotangents arrive; these pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import jax
@@ -96,7 +95,8 @@ def _programs(
 
     def of_row(present: tuple[int, ...]) -> Program:
         def backward(*values: Any) -> list[Any]:
-            arguments, y, given = _groups(values, len(types), len(held))
+            arguments, rest = values[: len(types)], values[len(types) :]
+            y, given = rest[: len(held)], rest[len(held) :]
             g = Sparse(zip(present, given, strict=True)) if forward.form != LEAF else given[0]
             return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
 
@@ -104,10 +104,3 @@ def _programs(
         return record(backward, *types, *results, *cotangents)
 
     return Programs(forward, forward.form, held, of_row)
-
-
-def _groups(values: Sequence[Any], *sizes: int) -> Iterator[list[Any]]:
-    """Values in groups of these sizes, and the rest."""
-    rest = iter(values)
-    yield from (list(islice(rest, size)) for size in sizes)
-    yield list(rest)

@@ -101,7 +101,7 @@ TREES = (np.linspace(0.0, 1.0, 6).reshape(2, 3), {"w": v, "b": 2.0})
 @pytest.mark.parametrize("mode", ["forward", "reverse", None])
 @pytest.mark.parametrize("argnums", [0, 1, -1, (0, 1), (1,)], ids=str)
 def test_a_jacobian_has_the_structure_and_the_values_of_jaxs(mode, argnums, x64):
-    same(jacobian(tree, argnums, mode)(*TREES), jax.jacrev(tree, argnums)(*TREES))
+    same(jacobian(tree, argnums, mode=mode)(*TREES), jax.jacrev(tree, argnums)(*TREES))
 
 
 def test_a_jacobian_takes_fewer_passes():

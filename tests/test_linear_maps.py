@@ -1,5 +1,7 @@
 """`linearize` and `linear_transpose`, the names that a swap of imports needs, and `as_jax`."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,9 @@ import pytest
 
 import tangents
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
-from tangents import as_jax, linear_transpose, linearize
+from tangents import as_jax, grad, linear_transpose, linearize, value_and_grad
 
+cube = lambda x: x**3
 X, T = np.array([0.5, -1.0], np.float32), np.array([1.0, 2.0], np.float32)
 close = lambda got, right: np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-6)
 
@@ -93,7 +96,6 @@ def test_as_jax_has_our_derivatives_and_all_else_of_jax():
 
 
 def test_a_program_under_as_jax():
-    cube = lambda x: x**3
     close(as_jax.grad(fun=cube)(2.0), 12.0)
     (value, aux), slope = as_jax.value_and_grad(lambda z: (z**2, 3), 0, True, True)(1j)  # in JAX's order
     assert (value, aux, slope) == (-1, 3, 2j)
@@ -104,3 +106,24 @@ def test_a_program_under_as_jax():
     close(as_jax.vjp(cube, 2.0)[1](1.0)[0], 12.0)
     close(as_jax.linearize(cube, 2.0)[1](1.0), 12.0)
     close(as_jax.linear_transpose(lambda x: 2.0 * x, 1.0)(1.0)[0], 2.0)
+
+
+LEFT_OUT = {"reduce_axes", "saveable_args", "in_nzs"}  # of JAX's own use, or which it takes no more
+OUR_OWN = {"functions", "mode"}  # by keyword alone
+
+
+@pytest.mark.parametrize("name", sorted({*tangents.__all__} & {*dir(jax)}))
+@pytest.mark.parametrize("module", [tangents, as_jax])
+def test_parameters_are_those_of_jax_in_its_order(module, name):
+    parameters = lambda f: [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()]
+    ours, theirs = parameters(getattr(module, name)), parameters(getattr(jax, name))
+    assert {p[0] for p in ours if p[0] in OUR_OWN} <= {p[0] for p in ours if p[1] is inspect.Parameter.KEYWORD_ONLY}
+    assert [p for p in ours if p[0] not in OUR_OWN] == [p for p in theirs if p[0] not in LEFT_OUT]
+
+
+def test_options_by_their_places():
+    close(grad(cube, 0, False, False, False)(2.0), 12.0)
+    close(grad(cube, 0, False, True)(2.0 + 0j), 12.0)
+    assert value_and_grad(lambda x, n: x * n, 1, False, False, True)(2.0, 3)[1] == 0
+    close(tangents.jacobian(cube, 0, False, True)(2.0 + 0j), 12.0)
+    close(tangents.jacobian(cube, (0,), True) and tangents.jacobian(lambda x: (x**2, 1), 0, True)(2.0)[0], 4.0)

@@ -10,6 +10,7 @@ import pytest
 
 import combinators as C
 from combinators.base import _kinds
+from combinators.memo import caches
 from combinators.primitives import _BY_NAME_IN_JNP
 from compile_ccc import Arrow, ccc, function, trace
 from tangents import Block, Calls, J, grad, jvp, represent, vjp
@@ -284,3 +285,30 @@ def test_curries_that_wait_are_told_apart():
         C.curry(lambda a, x: a)(1.0)
     later = C.prod(C.proj(0) >> C.curry(lambda a, x: a * x), C.proj(1)) >> C.eval
     assert later(2.0, 3.0) == 6.0 and kept.value.part
+
+
+def test_an_arrow_of_several_functions_is_called_again_at_once_and_reads_anew_what_they_read():
+    module = {"jnp": jnp, "C": C, "a": 2.0, "n": 3, "table": {"b": 5.0}}
+    exec("f = lambda x: a * x\ng = lambda x, y: n * x * y + table['b'] * a", module)
+    exec("arrow = C.prod(f, C.curry(lambda x, y: a * x * y, C.Tensor()) >> (lambda h: h(1.0))) >> g", module)
+    arrow, slope, term = module["arrow"], grad(module["arrow"]), grad(SIN >> SIN)
+
+    def right():
+        a, n, b = (float(v) for v in (module["a"], module["n"], module["table"]["b"]))
+        assert [arrow(7.0), slope(7.0)] == [n * a * a * 49.0 + b * a, n * a * a * 14.0]
+
+    known = lambda: caches()["calls of functions again"]
+    before = known()
+    for _ in range(3):
+        right(), term(0.3)
+    assert known() == before + 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("compile_ccc.tracing.captures", None)  # nothing is looked at but what they read
+        patch.setattr("compile_ccc.arrow.captures", None)
+        module["a"] = 4.0
+        right()
+    for name, value in [("n", 2), ("table", {"b": 1.0}), ("a", jnp.float32(3.0))]:
+        module[name] = value
+        right(), right(), right()
+    module["table"]["b"] = 9.0
+    right(), right()
