@@ -28,6 +28,8 @@ def test_an_equal_function_made_anew_compiles_nothing(compilations):
     numbers = [jnp.float32(a) for a in (1, 2, 3, 4, 5)]
     fresh = lambda a: function(lambda x: a * x, F32)
     two = jnp.float32(2)
+    for a in numbers[:2]:
+        call(function(lambda x, a=a: x - a, F32), two)  # other code: JAX compiles its own conversion once in a process
     results = [call(fresh(numbers[0]), two)]
     compilations.new()
     results += [call(fresh(a), two) for a in numbers[1:]]
