@@ -14,7 +14,7 @@ from jax import lax
 import combinators as C
 from compile_ccc import ccc, function
 from tangents import jvp, value_and_grad
-from tests.test_cost import all_equations
+from tests.counted import all_equations
 
 pytestmark = pytest.mark.usefixtures("x64")
 x, w = 0.7, 1.3

@@ -15,7 +15,7 @@ from combinators.terms import Fold, Map, Scan
 from compile_ccc import ccc, function, trace
 from tangents import check, grad, hvp, jvp, vjp
 from tests import test_gradients
-from tests.test_cost import all_equations, chain, equations
+from tests.counted import all_equations, chain, equations
 from tests.test_gradient_conventions import KINKS
 from tests.test_gradients import PROGRAMS, R, given, same
 

@@ -11,7 +11,7 @@ from jax import lax
 import combinators as C
 from compile_ccc import black_box, ccc, function
 from tangents import grad, hessian, hvp, jacobian, jvp, vjp
-from tests.test_cost import all_equations
+from tests.counted import all_equations
 from tests.test_gradients import same
 
 S = C.Tensor()

@@ -281,31 +281,3 @@ def test_an_argument_of_a_function_argument_is_a_function():
     for space in SPACES:
         assert float(grad(term, 1, functions=space)(h, 0.7)) == pytest.approx(float(expected), rel=1e-5)
     assert float(ccc(term)(h, 0.7)) == pytest.approx(2 * np.sin(2.1) + np.sin(1.4), rel=1e-6)
-
-
-def test_calls_of_functions_of_one_code_that_captured_different_alternatives():
-    """Where the two meet, the number of the alternative is an array; each of them had known its own."""
-    body = C.curry(C.proj(0))  # Δ·x ↦ the sum that was captured
-    made = [C.prod(C.Context(C.proj(0) >> injection)) >> body for injection in (C.inl, C.inr)]
-    chosen = C.prod(C.case(*made), C.proj(0)) >> C.eval >> C.case(C.primitive("sin"), C.primitive("exp"))
-    for tag, slope in ((0, np.cos(0.5)), (1, np.exp(0.5))):
-        x = (jnp.float32(0.5), C.Sum((), (), tag=jnp.int32(tag)))
-        for functions in ("environment", "list"):
-            _, pullback = represent(chosen, functions=functions)(x)
-            assert float(pullback(jnp.float32(1.0))[0]) == pytest.approx(slope, rel=1e-6)
-
-
-def test_chosen_functions_that_captured_functions_of_which_no_derivative_is_asked():
-    """In the list space a function that captured nothing is a constant as a whole; here two of them meet as well."""
-    sine, cube = (C.prod(C.Context()) >> C.curry(C.proj(-1) >> f) for f in (C.primitive("sin"), C.primitive("exp")))
-    body = C.curry(C.prod(C.prod(C.proj(1), C.proj(2)) >> C.eval, C.proj(0)) >> C.primitive("mul"))
-    other = C.curry(C.prod(C.prod(C.proj(1), C.proj(2)) >> C.eval, C.proj(0)) >> C.primitive("add"))
-    for first, second in ((body, body), (body, other)):
-        made = [C.prod(C.Context(C.proj(0), h)) >> code for h, code in ((sine, first), (cube, second))]
-        chosen = C.prod(C.case(*made), C.proj(0)) >> C.eval  # sin x · x, or exp x · x, or exp x + x
-        last = np.exp(0.5) * 1.5 if second is body else np.exp(0.5) + 1.0
-        for tag, slope in ((0, np.sin(0.5) + 0.5 * np.cos(0.5)), (1, last)):
-            x = (jnp.float32(0.5), C.Sum((), (), tag=jnp.int32(tag)))
-            for functions in ("environment", "list"):
-                _, pullback = represent(chosen, functions=functions)(x)
-                assert float(pullback(jnp.float32(1.0))[0]) == pytest.approx(slope, rel=1e-6)

@@ -21,7 +21,7 @@ from compile_ccc import optimise, trace
 from compile_ccc.recording import record
 from tangents import forward_loops, grad, jvp, loops
 from tangents.represent import rep
-from tests.test_cost import LONG, size, value_and_pullback
+from tests.counted import LONG, size, value_and_pullback
 
 F32 = C.Tensor()
 x = jnp.float32(0.5)

@@ -15,8 +15,9 @@ from jax import lax
 from combinators.types import is_discrete, type_of
 from tangents.rows import CONSTANT, NATIVE, row_for
 from tangents.rows_kinds import Constant, elementwise, knows
-from tests.rows_cases import CASES, real, spd
+from tests.rows_cases import CASES
 from tests.rows_drawn import DRAWN
+from tests.rows_examples import real, spd
 
 STEPS = {
     "ceil": (lax.ceil, real(3)),

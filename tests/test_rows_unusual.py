@@ -12,8 +12,8 @@ from jax import lax
 
 from tangents import grad, jvp
 from tangents.rows import NATIVE
-from tests.rows_cases import along, complex_, inside, positive, real, spd
-from tests.rows_drawn import arrays
+from tests.rows_drawing import arrays
+from tests.rows_examples import along, complex_, inside, positive, real, spd
 
 ACCURACIES = (lax.AccuracyMode.HIGHEST, lax.AccuracyMode.DEFAULT)
 ACCURATE = [

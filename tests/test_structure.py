@@ -15,6 +15,7 @@ BELOW = {
     "diffcurry": {"combinators", "compile_ccc", "tangents"},
 }
 FILES = [path for package in BELOW for path in sorted((ROOT / package).rglob("*.py"))]
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PUBLIC = [(package, name) for package in BELOW for name in importlib.import_module(package).__all__]
 
 
@@ -36,7 +37,7 @@ def imported(tree):
 
 def test_there_is_something_to_check():
     assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(BELOW)
-    assert len(FILES) > 30 and len(PUBLIC) > 30
+    assert len(FILES) > 30 and len(TESTS) > 30 and len(PUBLIC) > 30
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
@@ -82,7 +83,7 @@ def test_every_file_has_a_docstring_and_every_public_definition_in_it(path):
     assert [node.name for node in definitions if not ast.get_docstring(node)] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
+@pytest.mark.parametrize("path", [*FILES, *TESTS], ids=label)
 def test_files_are_short(path):
     assert len(path.read_text().splitlines()) <= 300
 

@@ -17,7 +17,8 @@ from compile_ccc import function
 from tangents import grad, rows, vjp
 from tangents.rows_page import PROGRAMS
 from tests.mutants.breaking import Pullbacks, broken
-from tests.rows_cases import CASES, real
+from tests.rows_cases import CASES
+from tests.rows_examples import real
 
 
 class Broken(Exception):
