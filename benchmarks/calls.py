@@ -62,8 +62,7 @@ def _ccc() -> Pair:
 
 
 def _arrow() -> Pair:
-    w = 2.0
-    ours, theirs, x = ccc(jnp.sin) >> (lambda x: w * x), jax.jit(lambda x: w * jnp.sin(x)), jnp.float32(2.0)
+    ours, theirs, x = ccc(jnp.sin) >> (lambda x: 2.0 * x), jax.jit(lambda x: 2.0 * jnp.sin(x)), jnp.float32(2.0)
     return lambda: ours(x), lambda: theirs(x), "jit"
 
 

@@ -18,6 +18,7 @@ from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
 from combinators.values import Closure
+from compile_ccc.answers import Answers
 from compile_ccc.carriers import active_traces
 from compile_ccc.jax_traces import is_tracing
 from compile_ccc.tracing import Found, Joined
@@ -37,6 +38,23 @@ def _concrete() -> frozenset[type]:
 
 
 @dataclass(frozen=True)
+class _Told:
+    """What Python was told in a trace of what it captured and of its arguments."""
+
+    answers: Answers
+    captured: list[Any]
+    variables: list[Variable]
+
+    def again(self, leaves: list[Any]) -> bool:
+        """Whether it would be told the same.  Raises `Changed`."""
+        values = self.captured.copy()
+        for variable in self.variables:
+            values[variable.slot] = variable.read()
+        varied = {place for place, kind in self.answers.looked.items() if kind is None}
+        return self.answers.hold([*values, *leaves], varied)
+
+
+@dataclass(frozen=True)
 class _Entry:
     """A compiled program with what its environment is made of, and where that is read anew."""
 
@@ -49,6 +67,15 @@ class _Entry:
     functions: bool  # whether there are functions in the environment
     origins: list[Origin] | None  # of the functions that it is given, if there are functions in the result
     run: Any
+    told: _Told | None = None
+
+    def holds(self, leaves: list[Any]) -> bool:
+        """Whether Python would take the same path for these arguments.  Raises `Changed`."""
+        return self.told is None or self.told.again(leaves)
+
+    def is_of(self, told: _Told | None) -> bool:
+        """Whether it is for the same path."""
+        return (self.told and self.told.answers) is (told and told.answers)
 
     def leaves(self) -> list[Any]:
         """The leaves of the environment, as they are now.  Raises `Changed`."""
@@ -82,6 +109,8 @@ class Dispatch(Remembered):
                 try:
                     if not entry.watch.holds():
                         return MISSED
+                    if not entry.holds(leaves):
+                        continue
                     result = entry.run(*entry.leaves(), *leaves)
                     return result if entry.origins is None else restored(result, entry.origins, joint(entry.origins))
                 except jax.errors.JaxRuntimeError:
@@ -105,7 +134,8 @@ class Dispatch(Remembered):
             return
         parts = ((found, 0),) if isinstance(found, Found) else found.parts
         answers = [one.traced.answers for one, _ in parts]
-        if [one for one, _ in parts if one.traced.fixed] or [own for own in answers if own is not None and own.told]:
+        asked = [one for (one, _), own in zip(parts, answers, strict=True) if own is not None and own.told]
+        if [one for one, _ in parts if one.traced.fixed] or (asked and len(parts) > 1):
             return  # which depends on values
         for one, _ in parts:
             if one.traced.read.reason:
@@ -128,8 +158,9 @@ class Dispatch(Remembered):
         if origins is not None and _has_functions(arguments):
             return  # whose names may be others in each call
         types, classes = tuple(map(_type, leaves)), answers != [None] * len(answers)
-        entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run)
-        others = [e for e in self._entries if (e.form, e.types) != (entry.form, entry.types)]
+        told = _told(asked[0]) if asked else None
+        entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run, told)
+        others = [e for e in self._entries if (e.form, e.types) != (form, types) or not e.is_of(told)]
         self._entries = [entry, *others][:_KEPT]
         _calls.add(self)
 
@@ -149,6 +180,12 @@ def _watch(found: Found) -> Watch:
         if (kind := looked.get(variable.slot)) is not None:
             watch.answers.append((partial(_kind, variable), kind))
     return watch
+
+
+def _told(found: Found) -> _Told | None:
+    """What Python was told in the trace of a function."""
+    answers, captured = found.traced.answers, found.captured
+    return None if answers is None else _Told(answers, list(captured.values), captured.variables)
 
 
 _calls = OfMany("calls of functions again")

@@ -2,6 +2,7 @@
 
 import enum
 import math
+import sys
 import types
 
 import jax
@@ -60,7 +61,7 @@ def test_second_derivatives():
 
 def test_a_path_that_was_taken_compiles_nothing():
     derivative = grad(squared_until)
-    derivative(4.0), derivative(20.0)
+    derivative(4.0), derivative(20.0), derivative(4.0)
     before = caches()
     np.testing.assert_allclose([derivative(4.5), derivative(21.0)], [8 * 4.5**3, 42.0], rtol=1e-6)
     assert caches() == before
@@ -79,6 +80,26 @@ def test_nor_does_another_number_on_the_same_path():
 
 
 rate = 0.5
+
+
+def test_paths_that_were_taken_are_found_without_a_look_at_the_function():
+    w = 1.0
+
+    def f(x):
+        return w * x * x if x * w > 1.0 else 3.0 * x
+
+    derivative, calls, entered = grad(f), [], set()
+    slope = lambda x: 2.0 * w * x if x * w > 1.0 else 3.0
+    for x in (2.0, 0.5) * 3:
+        derivative(x)
+    for w, x in [(1.0, 2.0), (1.0, 0.5), (4.0, 0.5), (4.0, 0.125), (-1.0, 2.0), (-1.0, -2.0), (1.0, 3.0)]:  # noqa: B007
+        sys.setprofile(lambda frame, *_: entered.add(frame.f_code.co_name))
+        try:
+            calls.append((derivative(x), slope(x)))
+        finally:
+            sys.setprofile(None)
+    np.testing.assert_allclose(*zip(*calls, strict=True), rtol=1e-6)
+    assert entered.isdisjoint({"f", "captures", "traced"})
 
 
 def test_captured_numbers_are_told_as_they_are_now():
