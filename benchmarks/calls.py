@@ -71,11 +71,6 @@ def _guarded(x: Any) -> Any:
 
 
 def _guards() -> Pair:
-    ours, theirs, x = tangents.grad(_guarded), jax.jit(jax.grad(_wave)), jnp.float32(2.0)
-    return lambda: ours(x), lambda: theirs(x), "jit(grad) of the path"
-
-
-def _guards_eagerly() -> Pair:
     ours, theirs, x = tangents.grad(_guarded), jax.grad(_guarded), jnp.float32(2.0)
     return lambda: ours(x), lambda: theirs(x), "grad"
 
@@ -136,7 +131,6 @@ CALLS: dict[str, Callable[[], Pair]] = {
     "watched object": _watched,
     "watch alone": _watch,
     "guards": _guards,
-    "guards, eagerly": _guards_eagerly,
     "traced anew": _anew,
     "fresh lambda": _fresh,
 }
