@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any, Protocol
 
 import jax
+import jax.core
 import numpy as np
 
 from combinators.errors import DepthError, line_of_error
@@ -91,7 +92,7 @@ def one_level(node: Any) -> Any:
     flattened = jax.tree_util.default_registry.flatten_one_level(node)
     if flattened is not None:
         return flattened[0]
-    if kind.__module__.startswith("jax"):
+    if issubclass(kind, jax.core.Tracer) or kind.__module__.startswith("jax"):
         _leaves.add(kind)
     return ()
 
