@@ -83,7 +83,8 @@ class Asked:
             value = self.value(tracer) if isinstance(tracer, Asking) else tracer
         except Unknown:
             return self._outside(tracer) if asked_of(tracer) is self else tracer
-        return value.item() if isinstance(tracer, Asking) and tracer.weak_type and not tracer.shape else value
+        plain = isinstance(tracer, Asking) and tracer.weak_type and not tracer.shape and isinstance(value, jax.Array)
+        return value.item() if plain else value
 
     def value(self, tracer: Any) -> Any:
         """The value of a tracer.  Raises `Unknown`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators.bytecode import attribute_names, imported, is_note, loaded, noted
+from combinators.bytecode import attribute_names, imported, is_note, loaded, noted, stored
 from compile_ccc.foreign import PARTS, PLAINEST, attribute, is_constant
 from compile_ccc.ran import is_odd, is_own
 from compile_ccc.standard import Answers, cached
@@ -80,9 +80,11 @@ class Places:
                     self.variable(sys.modules, whole)
                 else:
                     self.missing(sys.modules, {whole})
-        for name in loaded(code):
+        for name in (*loaded(code), *stored(code)):
             if name in variables and name not in without and not (name in own and self.note(variables[name])):
                 self.variable(variables, name)
+        if unset := stored(code) - variables.keys():
+            self.missing(variables, unset)
 
     def note(self, value: Any) -> bool:
         """Whether a value is one to take notes in, which make no difference to a function; it is not watched then."""
