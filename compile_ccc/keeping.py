@@ -80,7 +80,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         return trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
-        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()))
+        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()), tracee.undo)
         return replace(result, read=Watch(reason=_AROUND))
     return tracee.watched(fixed, lasting, anew)
 
@@ -112,14 +112,23 @@ class Tracee:
         """The function, and what the pytrees of its inputs hold beside their parts."""
         return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
 
-    def observed(self, fixed: tuple[int, ...], at_end: Callable[[Any], Any]) -> tuple[Traced, Ran]:
+    def undo(self) -> None:
+        """Puts back what the function captured, before it runs once more."""
+        self.captured.watch.restore()
+        for variable in self.captured.variables:
+            variable.put(self.captured.values[variable.slot])
+
+    def observed(
+        self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any]
+    ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = replace(self.given, at_end=at_end)
+        given = replace(self.given, at_end=at_end, undo=undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
             result = new(fixed)
             others = [i for i in self.known if not isinstance(self.inputs[i], jax.Array)]
             if more := {i for i in others if asks_for_type(ran, self.inputs[i])} - {*result.fixed}:
+                undo()
                 result = new(tuple(sorted({*result.fixed, *more})))
         if result.fixed:
             _fixed.drop(self.program)
@@ -135,7 +144,14 @@ class Tracee:
         held = before.holds()
         left: list[bool] = []
         leaves_any = lambda: before.has_notes_of(jax.core.Tracer) or not before.holds()
-        result, ran = self.observed(fixed, lambda settled: left.append(leaves_any() and settle(roots, settled)))
+
+        def undo() -> None:
+            before.restore()
+            self.undo()
+            left.clear()
+
+        at_end = lambda settled: left.append(leaves_any() and settle(roots, settled))
+        result, ran = self.observed(fixed, at_end, undo)
         if asks_for_type(ran):
             result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=self.classes()))
         if result.fixed:

@@ -76,12 +76,14 @@ class Traced:
 class Given:
     """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
 
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere.
+    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
+    more, `undo` puts back what it has changed.
     """
 
     leaves: tuple[Any, ...] = ()
     varied: frozenset[int] = frozenset()
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
+    undo: Callable[[], Any] = lambda: None
 
 
 NOT_GIVEN = Given()
@@ -156,8 +158,10 @@ def stage(
     looked: set[int] = set()
     numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
+    runs: list[bool] = []
 
     def flat(*leaves: Any) -> list[Any]:
+        runs.append(True)
         asked = Asked(inputs, varied, around, numbers=bool(captured.written))
         if not own.closed:
             asked.begin(leaves)
@@ -188,6 +192,8 @@ def stage(
     def attempt(known: tuple[int, ...]) -> Any:
         nonlocal fixed, live
         fixed = known
+        if runs:
+            given.undo()
         wanted.clear()
         looked.clear()
         try:

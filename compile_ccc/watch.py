@@ -12,6 +12,7 @@ import functools
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import call, is_
@@ -58,6 +59,10 @@ class Variable:
         else:
             setattr(self.owner, self.name, value)
 
+    def put(self, value: Any) -> None:
+        """Has it hold a value again."""
+        self.write(lambda old: value)
+
     def read(self) -> Any:
         """What it holds now.  Raises `Changed` if that is of another type."""
         value = self._now()
@@ -89,6 +94,7 @@ class Watch:
     wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
     arrays: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+    dicts: list[tuple[Any, dict[Any, Any]]] = field(default_factory=list)  # with what they held
     notebooks: list[tuple[Any, int]] = field(default_factory=list)  # lists that are appended to, with their lengths
     reason: str = ""  # what was read and cannot be watched
     told: bool = False  # whether the user was told so
@@ -117,6 +123,29 @@ class Watch:
             return False
         return True
 
+    def restore(self) -> None:
+        """Puts back what stood in variables, containers and arrays, before a function runs once more."""
+        for variables, name, value in self.variables:
+            variables[name] = value
+        for owner, name, value in self.attributes:
+            if getattr(owner, name, None) is not value:
+                with suppress(AttributeError, TypeError):  # of what cannot be set, and was not
+                    setattr(owner, name, value)
+        for container, parts in self.wholes:
+            if isinstance(container, list | deque | set) and not _same(container, parts):
+                container.clear()
+                container.update(parts) if isinstance(container, set) else container.extend(parts)
+        for container, entries in self.dicts:
+            if not _same(container, entries) or not _same(container.values(), entries.values()):
+                dict.clear(container)
+                dict.update(container, entries)
+        for array, (shape, *rest) in self.arrays:
+            if bytes_of(array) != (shape, *rest) and array.flags.writeable and array.shape == shape:
+                array[...] = np.frombuffer(rest[-1], array.dtype).reshape(shape)
+        for book, length in self.notebooks:
+            if isinstance(book, list):
+                del book[length:]
+
     def has_notes_of(self, kind: type) -> bool:
         """Whether something of this type was appended to a list that is not watched."""
         new = (list(islice(book, start, None)) for book, start in self.notebooks)
@@ -141,6 +170,7 @@ class Watch:
                     self.whole(value.keys())  # in an order of its own
                 self.whole(dict.keys(value))
                 self.whole(dict.values(value))
+                self.dicts.append((value, {**value}))
             case list() | deque():
                 self.whole(value)
             case types.FunctionType():
@@ -199,9 +229,14 @@ class Watch:
             self.wholes + other.wholes,
             self.answers + other.answers,
             self.arrays + other.arrays,
+            self.dicts + other.dicts,
             self.notebooks + other.notebooks,
             self.reason or other.reason,
         )
+
+
+def _same(some: Any, others: Any) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def bytes_of(array: Any) -> tuple[Any, ...]:
