@@ -91,6 +91,19 @@ def check_loop(reverse: Any, length: Any) -> None:
         whole("the length of a loop", length, 0)
 
 
+def check_key(key: Any) -> None:
+    """Raises `ArgumentError` for what names no component of a product."""
+    try:
+        hash(key)
+    except TypeError:
+        raise ArgumentError(
+            "proj names no component",
+            expected="a position, or a name",
+            got=f"{key!r} of type {type(key).__name__}",
+            hint="proj(0) is the first component of a tuple, proj('w') that of a dict by this key",
+        ) from None
+
+
 def check_policy(policy: Any, line: str | None = None) -> None:
     """Raises `ArgumentError` for what is no policy of a checkpoint; at this line, if it is not the running one."""
     if not (policy is None or callable(policy)):

@@ -42,6 +42,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import UNKNOWN, Function, Opaque, Tensor, Type, children, type_of
 from combinators.values import Closure
@@ -123,6 +124,8 @@ class Run:
                 return self._kept(term, x, self._case(term, branches, x))
             case Fold() | Scan() | Map():
                 return self._loop(term, x)
+            case While():
+                return self._while(term, x)
             case _:
                 assert_never(term)  # type: ignore[arg-type]
 
@@ -254,6 +257,14 @@ class Run:
             self._refused(term, x, "a loop")
         type = infer(term, (code.type, *types))
         return self.expand(self.graph.operation(term, (code, *map(self.normal, rest)), type))
+
+    def _while(self, term: While, x: Any) -> Any:
+        type = infer(term, types_of(x))
+        if _has_functions(type):
+            self._refused(term, x, "a loop")
+        *functions, state = x
+        codes = [self.normal(f, Function(type, UNKNOWN)) for f in functions]
+        return self.expand(self.graph.operation(term, (*codes, self.normal(state)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:
         infer(term, types_of(x))
