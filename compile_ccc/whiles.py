@@ -1,12 +1,23 @@
-"""Reading `lax.while_loop`: a while over two abstractions, the condition and the step."""
+"""Reading `lax.while_loop`: a while over two abstractions, the condition and the step.
+
+Under `jax.vmap` the condition has an answer for each lane, and the loop goes on as long as one of them does.  A lane
+that has ended keeps its state.  What its steps would give is not used, and they run on the state before its last step,
+held: there is no derivative there, and none that is infinite, which would disturb what all lanes captured.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
+from jax import lax
+
+from combinators import staging
 from combinators.terms import While
 from combinators.types import Function
+from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
+from compile_ccc.refusals import refused
 
 if TYPE_CHECKING:
     from compile_ccc.read import Builder
@@ -15,19 +26,70 @@ if TYPE_CHECKING:
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """while (λs. condition) (λs. step) state, over the operands of a `while` equation."""
     params = eqn.params
+    asks, body = params["cond_jaxpr"], params["body_jaxpr"]
     after_cond = params["cond_nconsts"]
     after_body = after_cond + params["body_nconsts"]
-    init = operands[after_body:]
+    of_cond, of_body, init = operands[:after_cond], operands[after_cond:after_body], operands[after_body:]
+    types = [v.aval for v in body.jaxpr.outvars]
+    (going,) = asks.out_avals
+    count = len(types)
+
+    def condition(inner: Builder, s: list[Any]) -> list[Any]:
+        return _inlined(inner, asks, of_cond, s)
+
+    def step(inner: Builder, s: list[Any]) -> list[Any]:
+        return _inlined(inner, body, of_body, s)
+
+    if not going.shape:
+        return _while(block, init, condition, step)
+    if any(map(is_carrier, types)):
+        raise refused(eqn, block.calls)
+    some, before, after = _programs(going, types)
+
+    def of_some(inner: Builder, s: list[Any]) -> list[Any]:
+        return _inlined(inner, some, condition(inner, s[:count]), [])
+
+    def of_lanes(inner: Builder, s: list[Any]) -> list[Any]:
+        now, last = s[:count], s[count:]
+        lanes = condition(inner, now)
+        taken = _inlined(inner, before, lanes, [*now, *last])
+        return [*_inlined(inner, after, lanes, [*step(inner, taken), *now]), *taken]
+
+    return _while(block, [*init, *init], of_some, of_lanes)[:count]
+
+
+def _programs(going: Any, types: list[Any]) -> list[Any]:
+    """Whether some lane goes on; the states to step from; and those after the step."""
+    count = len(types)
+
+    def chosen(lanes: Any, new: Any, old: Any) -> Any:
+        return [lax.select(_along(lanes, x.shape), x, y) for x, y in zip(new, old, strict=True)]
+
+    programs = [
+        (lambda lanes: [jnp.any(lanes)], []),
+        (lambda lanes, *s: chosen(lanes, s[:count], map(lax.stop_gradient, s[count:])), 2 * types),
+        (lambda lanes, *s: chosen(lanes, s[:count], s[count:]), 2 * types),
+    ]
+    return [staging.program(f, [going, *others]) for f, others in programs]
+
+
+def _along(lanes: Any, shape: tuple[int, ...]) -> Any:
+    return lax.broadcast_in_dim(lanes, shape, range(lanes.ndim))
+
+
+def _while(block: Builder, init: list[Any], condition: Any, step: Any) -> list[Any]:
     state = single([atom_type(a) for a in init])
-    condition = _function(block, params["cond_jaxpr"], operands[:after_cond], state)
-    step = _function(block, params["body_jaxpr"], operands[after_cond:after_body], state)
-    arguments = (condition, step, block.build(list(init), state))
-    return block.leaves(block.let(Arrow(While(), arguments), state), state)
+    functions = [_function(block, f, state) for f in (condition, step)]
+    return block.leaves(block.let(Arrow(While(), (*functions, block.build(list(init), state))), state), state)
 
 
-def _function(block: Builder, body: Any, captured: list[Any], state: Any) -> Var:
-    """λs. body, for a program of what it captured and of the leaves of s."""
+def _function(block: Builder, f: Any, state: Any) -> Var:
+    """λs. what f gives of the leaves of s."""
     inner, x = block.inner(), Var(next(block.names), state)
-    results = inner.run(body.jaxpr, [*map(Constant, body.consts), *captured, *inner.leaves(x, state)])
+    results = f(inner, inner.leaves(x, state))
     cod = single([atom_type(a) for a in results])
     return block.let(lam(x, inner.close(inner.build(list(results), cod))), Function(state, cod))
+
+
+def _inlined(inner: Builder, program: Any, captured: list[Any], s: list[Any]) -> list[Any]:
+    return inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *s])

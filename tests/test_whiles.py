@@ -93,8 +93,23 @@ def test_each_lane_stops_by_itself(few):
     got = jax.vmap(grad(times, (0, 2)), (None, 0, 0))(jnp.float32(1.3), ns, xs)
     expected = np.array([unrolled(1.3, int(n), float(x))[1:] for n, x in zip(ns, xs, strict=True)]).T
     np.testing.assert_allclose(got, expected, rtol=2e-5)
+    assert np.isfinite(got).all()
     inside = grad(lambda w: jnp.sum(jax.vmap(partial(times, w))(ns, xs)))(jnp.float32(1.3))
     np.testing.assert_allclose(inside, expected[0].sum(), rtol=2e-5)
+
+
+def test_a_lane_that_has_ended_does_not_disturb_what_all_captured(few):
+    """Where a lane ends, at 1, the derivative of its next step is infinite."""
+    f = lambda a, x: lax.while_loop(lambda s: s > 1.0, lambda s: jnp.sqrt(a * (s - 1.0)), x)
+    xs, expected = (2.0, 10.0), 0.0  # 2, 1; and 10, 3, 1.41, 0.64
+    for x in xs:
+        by_a = 0.0
+        while x > 1.0:
+            y = np.sqrt(x - 1.0)
+            by_a, x = (x - 1.0 + by_a) / (2.0 * y), y
+        expected += by_a
+    loss = lambda a: jnp.sum(jax.vmap(partial(f, a))(jnp.array(xs, jnp.float32)))
+    np.testing.assert_allclose(grad(loss)(jnp.float32(1.0)), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("functions", SPACES)
