@@ -84,11 +84,11 @@ def place(key: Any) -> int:
         ) from None
 
 
-def check_loop(reverse: Any, length: Any) -> None:
+def check_loop(reverse: Any, length: Any, name: str = "the length of a loop", least: int = 0) -> None:
     """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs."""
     one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
     if length is not None:
-        whole("the length of a loop", length, 0)
+        whole(name, length, least)
 
 
 def check_key(key: Any) -> None:

@@ -258,11 +258,9 @@ def _apply(f: Type, x: Type) -> Type:
             expected = dom
         case _:
             raise EvalError(
-                "eval finds no function to apply",
-                expected="a function: τ ⇝ σ",
-                got=f,
+                "eval finds no function to apply", expected="a function: τ ⇝ σ", got=f,
                 hint="the first component of eval's domain is the function, as in prod(f, x) >> eval",
-            )
+            )  # fmt: skip
     raise ArgumentError(
         "a function is applied to an argument of another type",
         expected=expected,
@@ -284,7 +282,8 @@ def _key(environment: Type, x: Type) -> Any:
     return key_of_type((environment, x)), bool(jax.config.jax_enable_x64)
 
 
-_ROLES = {2: "(function, argument)", 3: "(function, state, elements); of a while, (condition, step, state)", 5: "(A, its transpose, a solver of each, b)"}
+_THREE = "(function, state, elements); of a while, (condition, step, state)"
+_ROLES = {2: "(function, argument)", 3: _THREE, 5: "(A, its transpose, a solver of each, b)"}
 
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:

@@ -167,8 +167,7 @@ class Run:
         try:
             value = component(x, key, term)
         except DiffcurryError:  # its message is for types
-            type = infer(term, types_of(x))
-            return self.expand(self.graph.operation(term, (x,), type))
+            return self._operation(term, (x,), types_of(x))
         self.laws["products: let β" if isinstance(x, Context) else "products: β"] += 1
         return value
 
@@ -192,14 +191,16 @@ class Run:
 
     def _opaque(self, term: Term, x: Any) -> Any:
         """An operation on the normal form of x, into which nobody looks."""
-        return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
+        return self._operation(term, (self.normal(x),), types_of(x))
+
+    def _operation(self, term: Term, operands: tuple[Node, ...], domain: Type) -> Any:
+        return self.expand(self.graph.operation(term, operands, abstract(infer(term, domain))))
 
     def _tagged(self, term: Tag, count: int, x: Any) -> Any:
-        type = infer(term, types_of(x))
         if isinstance(x.head, Const):
             self.laws["coproducts: tag"] += 1
             return injected(int(tagged(count, x.head.value).tag), count, self._constant(Const(()), ()))
-        return self.expand(self.graph.operation(term, (x,), type))
+        return self._operation(term, (x,), types_of(x))
 
     def _case(self, term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         match x:
@@ -238,8 +239,7 @@ class Run:
             self.graph.depth = level
 
     def _loop(self, term: Fold | Scan | Map, x: Any) -> Any:
-        count = 2 if isinstance(term, Map) else 3
-        if not (isinstance(x, tuple) and len(x) == count and is_function_value(x[0])):
+        if not (isinstance(x, tuple) and len(x) == (2 if isinstance(term, Map) else 3) and is_function_value(x[0])):
             infer(term, types_of(x))
         f, *rest = x
         types = [types_of(value) for value in rest]
@@ -249,22 +249,18 @@ class Run:
             infer(term, types_of(x))
         element = jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), types[-1])
         domain = element if isinstance(term, Map) else (types[0], element)
-        expected = Function(domain, UNKNOWN)
-        if not self._fits(f, expected):
+        if not self._fits(f, expected := Function(domain, UNKNOWN)):
             infer(term, types_of(x))
         code = self.normal(f, expected)
         if _has_functions(code.type.cod):
             self._refused(term, x, "a loop")
-        type = infer(term, (code.type, *types))
-        return self.expand(self.graph.operation(term, (code, *map(self.normal, rest)), type))
+        return self._operation(term, (code, *map(self.normal, rest)), (code.type, *types))
 
     def _while(self, term: While, x: Any) -> Any:
-        type = infer(term, types_of(x))
-        if _has_functions(type):
+        if _has_functions(type := infer(term, types_of(x))):
             self._refused(term, x, "a loop")
-        *functions, state = x
-        codes = [self.normal(f, Function(type, UNKNOWN)) for f in functions]
-        return self.expand(self.graph.operation(term, (*codes, self.normal(state)), type))
+        stated = (*[Function(type, UNKNOWN)] * 2, type)
+        return self.expand(self.graph.operation(term, tuple(map(self.normal, x, stated)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:
         infer(term, types_of(x))

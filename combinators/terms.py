@@ -18,7 +18,7 @@ import numpy as np
 from combinators.base import Term, mixed
 from combinators.base import combinator as _term
 from combinators.depth import check_values
-from combinators.edges import check_key, check_loop, check_policy, flags, whole
+from combinators.edges import check_key, check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
 from combinators.types import Type, children, require_types, require_values
@@ -204,8 +204,7 @@ class While(Term):
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_steps is not None:
-            whole("max_steps, of a loop,", self.max_steps, 1)
+        check_loop(False, self.max_steps, "max_steps, of a loop,", 1)
 
 
 @_term
@@ -292,10 +291,8 @@ def parts(term: Term) -> tuple[Term, ...]:
     match term:
         case Compose(steps):
             return steps
-        case Prod(parts, _):
+        case Prod(parts, _) | Case(parts):
             return parts
-        case Case(branches):
-            return branches
         case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner):
             return (inner,)
         case _:

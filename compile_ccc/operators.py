@@ -1,7 +1,4 @@
-"""Operators by Python functions: where the functions that they are given are known, they are traced and read back.
-
-Beside derivatives that is `lax.while_loop` over functions that are not known yet: no combinator stands for it.
-"""
+"""Operators by Python functions: where the functions that they are given are known, they are traced and read back."""
 
 from __future__ import annotations
 
@@ -10,22 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax import lax
 
 from combinators.context import Context
-from combinators.infer import infer
-from combinators.joining import widen
-from combinators.loop_types import run
 from combinators.memo import remembered
 from combinators.records import as_records
-from combinators.terms import Const, Curry, Eval, Fold, Operator, Proj, compose, prod
-from combinators.types import Function, Tensor, type_of
+from combinators.terms import Const, Curry, Proj, compose, prod
+from combinators.types import Tensor, type_of
 from combinators.values import Closure
 from compile_ccc import compat
-from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
 
 if TYPE_CHECKING:
-    from compile_ccc.read import Builder
+    pass
 
 
 @dataclass(frozen=True)

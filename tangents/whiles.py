@@ -5,26 +5,28 @@
     for each block of steps, from the last: the steps run again from a state that was kept, and their residuals are
     rows of one buffer; then the pullbacks of these steps                                           backwards
 
-So memory is bounded, and the number of steps is not.  With `max_steps` all residuals are rows of one buffer, and no step
-runs again.  The pullback of the list tangent takes functions of the program by what they captured: their calls are used
-up in the loop, and `Captured` stands for their list.
+So memory is bounded, and the number of steps is not.  With `max_steps` all residuals are rows of one buffer, and no
+step runs again.  In the list tangent, functions inside of the loop are what they captured: their calls are used up
+there, and `Captured` stands for their list, which has no size; with `max_steps` it has one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from math import prod
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from combinators.context import Context
 from combinators.control import while_loop
 from combinators.infer import carried
 from combinators.memo import Table
-from combinators.terms import While
-from compile_ccc.recorder import aval_of
+from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While, compose, prod
+from compile_ccc.recorder import Tape, aval_of
 from compile_ccc.recording import record, run
 from tangents.captured import captured, opened
 from tangents.leaves import arriving, filled, placed, present, structs
@@ -36,7 +38,18 @@ from tangents.widening import widening
 
 type Rows = list[Any]
 
+# (goes_on, f, (s, ())) ↦ f s if goes_on s, else s
+_STEP = compose(
+    prod(Context(Proj(1), Proj(2) >> Proj(0), prod(Proj(0), Proj(2) >> Proj(0)) >> Eval() >> Tag(2))),
+    Case((Proj(1), prod(Proj(0), Proj(1)) >> Eval())),
+)
+
 _MOST, _LEAST, _BYTES = 512, 16, 2**24  # of states, and of rows of residuals, that are kept: as many as are so large
+
+
+def bounded(max_steps: int) -> Term:
+    """while[n] (goes_on, f, s) = fold of n steps that do nothing once the loop has ended: its calls have a list."""
+    return compose(prod(prod(Context(Proj(0), Proj(1))) >> Curry(_STEP), Proj(2), Const(())), Fold(length=max_steps))
 
 
 def repetition(
@@ -51,13 +64,14 @@ def repetition(
     asks = record(lambda s: inside.eval(rep, hold(opened(condition), leaf), hold(s, leaf))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
-    held, program, residuals = _step(rep, inside, f, state, state_type)
+    held, program, silent, residuals = _step(rep, inside, f, state, state_type)
     state = remark(release(state), held, leaf)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
+    quiet = Step(silent, len(residuals.kept)) if program.jaxpr.effects else plain
 
-    def step(s: Any) -> tuple[Any, Rows]:
-        after, kept = plain(form.unflatten(s))
+    def step(s: Any, once_more: bool = False) -> tuple[Any, Rows]:
+        after, kept = (quiet if once_more else plain)(form.unflatten(s))
         return jax.tree.leaves(after), kept
 
     start = jax.tree.leaves(release(state))
@@ -93,8 +107,8 @@ def repetition(
 _held: Table[Any, tuple[bool, ...]] = Table("held states of whiles", entries=1024)
 
 
-def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any) -> tuple[Any, Any, Residuals]:
-    """Which leaves of the state are held in every step, a step as a program, and its pullback."""
+def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any) -> tuple[Any, Any, Any, Residuals]:
+    """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
     leaf, outside = space.is_leaf, jax.tree.leaves(release(f))
     known = (space, *described((f, state), leaf))
     held = _held.get(known) or marks(state, leaf)
@@ -118,12 +132,12 @@ def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any
         return release(after), residuals.kept
 
     while True:  # a leaf of the state stays held only if no step makes it active
-        program = record(forward, release(state), stays=True)
+        tape = Tape(forward, release(state))
         if made[0] == held:
             break
         held = made[0]
     _held.put(known, held)
-    return held, program, made[1]
+    return held, tape.giving(tape.result), tape.giving(tape.result, silent=True), made[1]
 
 
 type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs a pullback
@@ -137,7 +151,7 @@ def _buffered(goes_on: Any, step: Any, start: list[Any], types: Rows, max_steps:
 
 def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows, _: None) -> Run:
     slots, size = _number(start), _number(types)
-    only = lambda s: step(s)[0]
+    only, again = lambda s: step(s)[0], partial(step, once_more=True)
 
     def segment(carry: Any) -> Any:
         total, every, used, kept, s = carry
@@ -158,9 +172,9 @@ def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows, _: Non
             slot = first // every
             s = [lax.dynamic_index_in_dim(x, slot, 0, keepdims=False) for x in kept]
             away = first - slot * every
-            s = lax.fori_loop(0, away, lambda _, s: only(s), s)
+            s = lax.fori_loop(0, away, lambda _, s: again(s)[0], s)
             here = jnp.minimum(count - first, size)
-            _, _, rows = _filled(lambda i, _: i < here, step, s, _rows(types, size))
+            _, _, rows = _filled(lambda i, _: i < here, again, s, _rows(types, size))
             return number - 1, _pulled(back, rows, here, carry)
 
         blocks = (count + size - 1) // size
@@ -205,6 +219,6 @@ def _rows(types: Rows, count: int) -> Rows:
 
 def _number(types: Rows) -> int:
     """How many of such values are kept, a power of two."""
-    size = sum(prod(t.shape) * t.dtype.itemsize for t in map(aval_of, types))
+    size = sum(math.prod(t.shape) * t.dtype.itemsize for t in map(aval_of, types))
     fits = 1 << max(0, (_BYTES // max(1, size)).bit_length() - 1)
     return max(_LEAST, min(_MOST, fits))

@@ -170,6 +170,33 @@ def test_calls_that_leave_a_loop_without_a_bound_are_refused():
     assert "max_steps" in str(caught.value)
 
 
+def test_calls_that_leave_a_loop_with_a_bound_have_a_list():
+    """λ(f, x). f as long as x < 50, five times at most, of λx. w x"""
+    double = function(lambda x, w=2.0: w * x, C.Tensor())
+    goes_on = C.curry(C.proj(1) >> _below(50.0))
+    term = C.prod(goes_on, C.proj(0), C.proj(1)) >> C.terms.While(5)
+    for start, calls in ((1.0, 5), (10.0, 3), (60.0, 0)):
+        y, pullback = represent(term, "list")(double, jnp.float32(start))
+        of_f, of_x = pullback(jnp.float32(1.0))
+        assert (y, of_x) == (start * 2.0**calls, 2.0**calls)
+        expected = [(start * 2.0**i, 2.0 ** (calls - 1 - i)) for i in range(calls)]
+        assert sorted((float(x), float(g)) for x, g in of_f) == expected
+
+
+@pytest.mark.parametrize("functions", SPACES)
+def test_prints_once_for_each_step(functions, capfd, few):
+    def loss(x):
+        def step(s):
+            jax.debug.print("step {}", s)
+            return 2.0 * s
+
+        return lax.while_loop(lambda s: s < 50.0, step, x)
+
+    assert jax.block_until_ready(grad(loss, functions=functions)(jnp.float32(1.0))) == 64.0
+    jax.effects_barrier()
+    assert capfd.readouterr().out.count("step") == 6
+
+
 def test_functions_as_state():
     """The state is a function, which every step exchanges for one of other code."""
 
