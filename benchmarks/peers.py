@@ -12,7 +12,7 @@ import jax
 
 import tangents
 from benchmarks.problem import Problem
-from compile_ccc.tracing import _kept, _met  # pyright: ignore[reportPrivateUsage]
+from compile_ccc.keeping import _kept, _met  # pyright: ignore[reportPrivateUsage]
 from tangents.derivatives import _value_and_gradients  # pyright: ignore[reportPrivateUsage]
 
 

@@ -47,7 +47,9 @@ def is_function(value: Any) -> bool:
 
 def captured_tracers(f: Any) -> list[Any]:
     """The tracers that a function captures: all that its key goes by."""
-    return _tracers([f])
+    walk = _Walk()
+    walk.of(f)
+    return walk.tracers
 
 
 def held_tracers(program: Any) -> list[Any]:
@@ -71,57 +73,16 @@ def held_tracers(program: Any) -> list[Any]:
     if not functions:
         for program in seen:
             _without_functions.put(program, True)
-    return _tracers(functions)
+    walk = _Walk()
+    for f in functions:
+        walk.of(f)
+    return walk.tracers
 
 
 _without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
 
 
-def _tracers(waiting: list[Any]) -> list[Any]:
-    """The tracers among these values and what they hold, as far as a key of them looks."""
-    found: list[Any] = []
-    seen: dict[int, Any] = {}
-    while waiting:
-        value = waiting.pop()
-        if type(value) in _PLAIN or id(value) in seen:
-            continue
-        seen[id(value)] = value  # held, so that no other value takes its place
-        match value:
-            case jax.core.Tracer():
-                found.append(value)
-            case linear_util.WrappedFun():
-                waiting += (value.f, *value.transforms)
-            case types.FunctionType():
-                waiting += (*_cells(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-                waiting += () if _is_jaxs(value) else _read(value)
-            case types.MethodType():
-                waiting += (value.__self__, value.__func__)
-            case functools.partial():
-                waiting += (value.func, *value.args, *value.keywords.values())
-            case tuple() | list():
-                waiting += value
-            case dict():
-                waiting += (*value, *value.values())
-            case np.ndarray() | jax.Array() | set() | frozenset() | types.ModuleType() | type():
-                pass
-            case _ if has_rule(value):
-                waiting += () if is_global_of_jax(value) else (v for k, v in vars(value).items() if k[:2] != "__")
-            case _ if type(value).__name__ == _HELD and _is_jaxs(type(value)):
-                waiting.append(value.val)
-            case _ if type(value).__hash__ in (None, object.__hash__) and not _is_jaxs(type(value)):
-                waiting += getattr(value, "__dict__", {}).values()
-            case _:
-                pass
-    return found
-
-
 _PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
-
-
-def _read(f: types.FunctionType) -> list[Any]:
-    """What a function reads by global names, but for functions of other modules."""
-    read = [f.__globals__[name] for name in global_names(f)]
-    return [v for v in read if not isinstance(v, types.FunctionType) or v.__globals__ is f.__globals__]
 
 
 def _cells(f: types.FunctionType) -> list[Any]:
@@ -131,10 +92,11 @@ def _cells(f: types.FunctionType) -> list[Any]:
 
 
 class _Walk:
-    """One walk; what it meets again has a number."""
+    """One walk; what it meets again has a number, and the tracers that it meets are noted."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, tuple[int, Any]] = {}
+        self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
         if value is None or type(value) is str:
@@ -156,6 +118,7 @@ class _Walk:
             case tuple() | list():
                 return (type(value), tuple(map(self.of, value)))
             case jax.core.Tracer():
+                self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
                 return identity.key_of(value) if value.size < _LARGE else Same(value)

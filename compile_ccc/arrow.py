@@ -23,10 +23,11 @@ from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.holes import Hole, functions_in, with_others
+from compile_ccc.keeping import traced
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.mixed import located_arrow
 from compile_ccc.stage import NOT_GIVEN, Given
-from compile_ccc.tracing import Found, Joined, traced
+from compile_ccc.tracing import Found, Joined
 
 
 @dataclass(frozen=True)

@@ -97,31 +97,33 @@ class _Reader:
             if isinstance(value, Closure):
                 self.watch.function(value)
             return ("environment", len(self.values)), Slot(len(self.values) - 1)
-        if type(value) not in PARTS and is_guarded(value):
-            self.watch.reason = f"a {type(value).__name__}, which says itself what it is"
-            return ("object", type(value), id(value)), Keep(value)
-        if has_attributes(value):
-            return self.object(value), Keep(value)
-        if isinstance(value, _PLAIN):
-            return ("code", key_of(value)), Keep(value)
-        if isinstance(value, np.ndarray):
-            self.watch.array(value)
-            return ("code", key_of(value)), Copy(value)
+        if type(value) not in PARTS:
+            if is_guarded(value):
+                self.watch.reason = f"a {type(value).__name__}, which says itself what it is"
+                return ("object", type(value), id(value)), Keep(value)
+            if has_attributes(value):
+                return self.object(value), Keep(value)
+            if isinstance(value, _PLAIN):
+                return ("code", key_of(value)), Keep(value)
+            if isinstance(value, np.ndarray):
+                self.watch.array(value)
+                return ("code", key_of(value)), Copy(value)
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.met.append(value)
-        parts = _parts(value) if depth < _DEEP or isinstance(value, types.FunctionType) else None
+        runs = type(value) is types.FunctionType
+        parts = _parts(value) if depth < _DEEP or runs else None
         if parts is None or len(parts) > _LONG:
             return self.object(value), Keep(value)
         self.watch.container(value)
-        named = loaded(value.__code__) if isinstance(value, types.FunctionType) else ()
-        if isinstance(value, types.FunctionType):
+        named = loaded(value.__code__) if runs else ()
+        if runs:
             self.sets(value, named)
         made = Make(value, [])
         self.seen[id(value)] = (len(self.seen), made)
         keys: list[Hashable] = []
-        notes = noted(value.__code__) if isinstance(value, types.FunctionType) else ()
+        notes = noted(value.__code__) if runs else ()
         for label, variable, part in parts:
             note = label in notes and is_note(part) and not is_environment(part) and id(part) not in self.are_read
             if note:
@@ -131,10 +133,10 @@ class _Reader:
             made.parts.append((label, plan))
         if named:
             keys.append(("module", id(value.__globals__)))
-        if isinstance(value, types.FunctionType) and value.__dict__:
+        if runs and value.__dict__:
             self.watch.container(value.__dict__)
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
-        if all(isinstance(plan, Keep) for _, plan in made.parts):
+        if {type(plan) for _, plan in made.parts} <= {Keep}:
             self.seen[id(value)] = (self.seen[id(value)][0], Keep(value))
         code = _code(value)
         if isinstance(code, jax.tree_util.PyTreeDef):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -77,42 +77,42 @@ def _reached(f: Any) -> list[Any]:
     return found
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: Any) -> Iterable[Any]:
     """What a value holds that a function can call; of installed packages, only what functions and objects captured."""
     match value:
         case types.FunctionType():
-            yield from (cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell))
-            yield from (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-            if is_own(value.__code__.co_filename):
-                yield from _read(value)
+            held = [cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell)]
+            defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            return held + defaults + (_read(value) if is_own(value.__code__.co_filename) else [])
         case types.MethodType():
-            yield from (value.__self__, value.__func__)
+            return (value.__self__, value.__func__)
         case staticmethod() | classmethod():
-            yield value.__func__
+            return (value.__func__,)
         case property():
-            yield value.fget
+            return (value.fget,)
         case functools.partial():
-            yield from (value.func, *value.args, *value.keywords.values())
+            return (value.func, *value.args, *value.keywords.values())
         case Mapping() | Sequence() | Set() if len(value) > _LONG:
-            return  # data
+            return ()  # data
         case Mapping():
-            yield from value.values()
+            return value.values()
         case Sequence() | Set():
-            yield from value
+            return value
         case type():
-            if is_own(own_file(sys.modules.get(value.__module__))):
-                yield from (part for kind in value.__mro__ for part in vars(kind).values())
+            own = is_own(own_file(sys.modules.get(value.__module__)))
+            return [part for kind in value.__mro__ for part in vars(kind).values()] if own else ()
         case types.ModuleType():
-            return
+            return ()
         case _:
-            yield from getattr(value, "__dict__", {}).values()
-            yield type(value)
+            return (*getattr(value, "__dict__", {}).values(), type(value))
 
 
-def _read(f: types.FunctionType) -> Iterator[Any]:
+def _read(f: types.FunctionType) -> list[Any]:
     """What a function reads by global names; of modules, the attributes of the names that it uses."""
+    read: list[Any] = []
     for name in global_names(f):
         value = f.__globals__[name]
-        yield value
+        read.append(value)
         if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
-            yield from (vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value))
+            read += [vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value)]
+    return read

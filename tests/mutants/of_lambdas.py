@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from compile_ccc import batched, captures, lambda_terms, read, rebuilt, stage, tracing
+from compile_ccc import batched, captures, keeping, lambda_terms, read, rebuilt, stage
 from tests.mutants.breaking import Code
 
 translate = import_module("compile_ccc.translate")  # hidden by a function of the same name
@@ -94,7 +94,7 @@ MUTANTS = {
     ),
     "the cache does not ask for the key": (
         "functions that capture other strings",
-        Code(tracing.traced, "(captured.key, arity", "(arity"),
+        Code(keeping.Tracee.__init__, "(captured.key, arity", "(arity"),
     ),
     "the environment is in another order": (
         "functions of two numbers",
