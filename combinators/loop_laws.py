@@ -20,7 +20,7 @@ def _mapped(f: Term) -> Term:
 
 def _positive(g: Term) -> Term:
     """Whether g : a ⇝ R is positive : a ⇝ bool"""
-    return prod(g, Const(np.float32(0.0))) >> primitive("gt")
+    return prod(g, g >> _neg) >> primitive("gt")
 
 
 def _while(g: Term, f: Term, max_steps: int) -> Term:
