@@ -73,7 +73,7 @@ def _complete(block: Any, f: Any) -> Block:
             "the calls of a function leave a loop whose number of steps nobody knows",
             expected="a function that is made in the program, or a loop with max_steps",
             got=f"calls of {type_of(f)} inside of a while",
-            hint='use functions="environment", or C.While(max_steps=n) for one of at most n steps',
+            hint='use functions="environment", or C.terms.While(max_steps=n) for one of at most n steps',
         )
     cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))
     if all(not isinstance(c, Absent) for c in cotangents):

@@ -79,8 +79,10 @@ def repetition(
         last = while_loop(goes_on, lambda s: step(s)[0], start, term.max_steps)
         return remark(form.unflatten(last), held, leaf), nothing
     types = jax.eval_shape(lambda s: step(s)[1], start)
-    forwards = _buffered if term.max_steps is not None else _checkpointed
-    last, backwards = forwards(goes_on, step, start, types, term.max_steps)
+    if term.max_steps is None:
+        last, backwards = _checkpointed(goes_on, step, start, types)
+    else:
+        last, backwards = _buffered(goes_on, step, start, types, term.max_steps)
     result = remark(form.unflatten(last), held, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -149,7 +151,7 @@ def _buffered(goes_on: Any, step: Any, start: list[Any], types: Rows, max_steps:
     return last, lambda back, carry: _pulled(back, rows, count, carry)
 
 
-def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows, _: None) -> Run:
+def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows) -> Run:
     slots, size = _number(start), _number(types)
     only, again = lambda s: step(s)[0], partial(step, once_more=True)
 
