@@ -2,7 +2,8 @@
 
 Under `jax.vmap` the condition has an answer for each lane, and the loop goes on as long as one of them does.  A lane
 that has ended keeps its state.  What its steps would give is not used, and they run on the state before its last step,
-held: there is no derivative there, and none that is infinite, which would disturb what all lanes captured.
+held: there is no derivative there, and none that is infinite, which would disturb what all lanes captured.  A lane that
+takes no step borrows the first state of one that does.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         return _while(block, init, condition, step)
     if any(map(is_carrier, types)):
         raise refused(eqn, block.calls)
-    some, before, after = _programs(going, types)
+    some, first, before, after = _programs(going, types)
 
     def of_some(inner: Builder, s: list[Any]) -> list[Any]:
         return _inlined(inner, some, condition(inner, s[:count]), [])
@@ -55,18 +56,25 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         taken = _inlined(inner, before, lanes, [*now, *last])
         return [*_inlined(inner, after, lanes, [*step(inner, taken), *now]), *taken]
 
-    return _while(block, [*init, *init], of_some, of_lanes)[:count]
+    last = _inlined(block, first, condition(block, init), init)
+    return _while(block, [*init, *last], of_some, of_lanes)[:count]
 
 
 def _programs(going: Any, types: list[Any]) -> list[Any]:
-    """Whether some lane goes on; the states to step from; and those after the step."""
+    """Whether some lane goes on; for lanes that take no step, the state of one that does; to step from; and after."""
     count = len(types)
 
     def chosen(lanes: Any, new: Any, old: Any) -> Any:
         return [lax.select(_along(lanes, x.shape), x, y) for x, y in zip(new, old, strict=True)]
 
+    def of_one(lanes: Any, x: Any) -> Any:
+        one = lax.argmax(lanes.reshape(-1), 0, jnp.int32)
+        found = lax.dynamic_index_in_dim(x.reshape(-1, *x.shape[lanes.ndim :]), one, 0, keepdims=False)
+        return lax.broadcast_in_dim(found, x.shape, range(lanes.ndim, x.ndim))
+
     programs = [
         (lambda lanes: [jnp.any(lanes)], []),
+        (lambda lanes, *s: chosen(lanes, s, [lax.stop_gradient(of_one(lanes, x)) for x in s]), types),
         (lambda lanes, *s: chosen(lanes, s[:count], map(lax.stop_gradient, s[count:])), 2 * types),
         (lambda lanes, *s: chosen(lanes, s[:count], s[count:]), 2 * types),
     ]

@@ -101,7 +101,7 @@ def test_each_lane_stops_by_itself(few):
 def test_a_lane_that_has_ended_does_not_disturb_what_all_captured(few):
     """Where a lane ends, at 1, the derivative of its next step is infinite."""
     f = lambda a, x: lax.while_loop(lambda s: s > 1.0, lambda s: jnp.sqrt(a * (s - 1.0)), x)
-    xs, expected = (2.0, 10.0), 0.0  # 2, 1; and 10, 3, 1.41, 0.64
+    xs, expected = (1.0, 2.0, 10.0), 0.0  # 1; 2, 1; and 10, 3, 1.41, 0.64
     for x in xs:
         by_a = 0.0
         while x > 1.0:
