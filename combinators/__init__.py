@@ -25,6 +25,7 @@ from combinators.terms import (
     Scan,
     Solve,
     Term,
+    While,
     call,
     checkpoint,
     compose,
@@ -42,6 +43,7 @@ proj = Proj
 fold = Fold()
 scan = Scan()
 map = Map()
+while_ = While()
 solve = Solve()
 inl = inject(0, 2)
 inr = inject(1, 2)
@@ -84,4 +86,5 @@ __all__ = [
     "solve",
     "tag",
     "type_of",
+    "while_",
 ]

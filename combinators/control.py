@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.core
+import numpy as np
 
 
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
@@ -29,6 +30,16 @@ def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | Non
     empty = (leaves[0].shape[0] if leaves else length) == 0
     with jax.disable_jit(jax.config.jax_disable_jit and not empty):
         return jax.lax.scan(step, state, xs, length, reverse)
+
+
+def while_loop(
+    goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any, max_steps: int | None = None
+) -> Any:
+    """`jax.lax.while_loop`, which takes at most `max_steps` steps if that is a number."""
+    if max_steps is None:
+        return jax.lax.while_loop(goes_on, step, state)
+    more = lambda counted: jax.lax.bitwise_and(counted[0] < max_steps, goes_on(counted[1]))
+    return jax.lax.while_loop(more, lambda counted: (counted[0] + 1, step(counted[1])), (np.int32(0), state))[1]
 
 
 def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:

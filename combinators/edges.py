@@ -84,11 +84,24 @@ def place(key: Any) -> int:
         ) from None
 
 
-def check_loop(reverse: Any, length: Any) -> None:
+def check_loop(reverse: Any, length: Any, name: str = "the length of a loop", least: int = 0) -> None:
     """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs."""
     one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
     if length is not None:
-        whole("the length of a loop", length, 0)
+        whole(name, length, least)
+
+
+def check_key(key: Any) -> None:
+    """Raises `ArgumentError` for what names no component of a product."""
+    try:
+        hash(key)
+    except TypeError:
+        raise ArgumentError(
+            "proj names no component",
+            expected="a position, or a name",
+            got=f"{key!r} of type {type(key).__name__}",
+            hint="proj(0) is the first component of a tuple, proj('w') that of a dict by this key",
+        ) from None
 
 
 def check_policy(policy: Any, line: str | None = None) -> None:

@@ -10,7 +10,7 @@ import jax
 from combinators.base import term_on
 from combinators.calls import conform
 from combinators.context import extend
-from combinators.control import checkpoint, scan, solve, switch
+from combinators.control import checkpoint, scan, solve, switch, while_loop
 from combinators.depth import PROGRAMS, check_programs, check_values, deep
 from combinators.errors import EvalError
 from combinators.host import with_own_exceptions
@@ -44,6 +44,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import Opaque, pack, require_values, type_of
 from combinators.values import Closure
@@ -103,6 +104,11 @@ def evaluate(term: Term, x: Any) -> Any:
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)
+        case While(max_steps):
+            condition, f, state = x
+            type = carried(term, *x)
+            goes_on, step = partial(apply, condition), lambda s: widen(apply(f, s), type)
+            return while_loop(goes_on, step, widen(state, type), max_steps)
         case Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):

@@ -52,6 +52,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure, is_closure, key_of_type, kind_of
@@ -124,6 +125,8 @@ def _infer(term: Term, x: Type) -> Type:
         case Map():
             f, xs = _function_and(term, x, 2)
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
+        case While():
+            return loops.repeated(_apply, term, *_function_and(term, x, 3))
         case Solve(aux):
             return _solved(term, aux, *_function_and(term, x, 5))
         case _:
@@ -155,9 +158,10 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
     return solution
 
 
-def carried(term: Fold | Scan, f: Any, state: Any, xs: Any) -> Type:
+def carried(term: Fold | Scan | While, *x: Any) -> Type:
     """The type of the state of a loop that every step keeps, from types or values; see `loop_types.run`."""
-    return loops.run(_apply, term, *map(type_of, (f, state, xs)))[0]
+    types = map(type_of, x)
+    return loops.repeated(_apply, term, *types) if isinstance(term, While) else loops.run(_apply, term, *types)[0]
 
 
 def component(product: Any, key: Any, part: Term | None = None) -> Any:
@@ -254,11 +258,9 @@ def _apply(f: Type, x: Type) -> Type:
             expected = dom
         case _:
             raise EvalError(
-                "eval finds no function to apply",
-                expected="a function: τ ⇝ σ",
-                got=f,
+                "eval finds no function to apply", expected="a function: τ ⇝ σ", got=f,
                 hint="the first component of eval's domain is the function, as in prod(f, x) >> eval",
-            )
+            )  # fmt: skip
     raise ArgumentError(
         "a function is applied to an argument of another type",
         expected=expected,
@@ -280,7 +282,8 @@ def _key(environment: Type, x: Type) -> Any:
     return key_of_type((environment, x)), bool(jax.config.jax_enable_x64)
 
 
-_ROLES = {2: "(function, argument)", 3: "(function, state, elements)", 5: "(A, its transpose, a solver of each, b)"}
+_THREE = "(function, state, elements); of a while, (condition, step, state)"
+_ROLES = {2: "(function, argument)", 3: _THREE, 5: "(A, its transpose, a solver of each, b)"}
 
 
 def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from combinators.terms import Primitive, Term
+from combinators.terms import Primitive, Proj, Term, compose, curry, prod
 from combinators.types import Array, Function, Tensor, Type
 
 type Scheme = Any  # a type with names of type variables in it, Each for arrays, and Hom for functions
@@ -133,3 +133,13 @@ def page(laws: Iterable[Law]) -> str:
 
 def _text(scheme: Scheme) -> str:
     return repr(scheme).replace("'", "")
+
+
+def both(f: Term, g: Term) -> Term:
+    """f × g : (a, b) ⇝ (c, d)"""
+    return prod(compose(Proj(0), f), compose(Proj(1), g))
+
+
+def function(f: Term) -> Term:
+    """The arrow f as a constant function value : a ⇝ (b ⇝ c), for f : b ⇝ c."""
+    return curry(compose(Proj(1), f))

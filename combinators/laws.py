@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from combinators.context import Context
-from combinators.law import Each, Hom, Law
+from combinators.law import Hom, Law, both
+from combinators.loop_laws import LOOPS
 from combinators.primitives import primitive
 from combinators.sums import Sum, case, inject, tag
 from combinators.terms import (
@@ -21,11 +22,9 @@ from combinators.terms import (
     Id,
     Map,
     Proj,
-    Scan,
     Term,
     call,
     checkpoint,
-    compose,
     curry,
     prod,
 )
@@ -33,21 +32,6 @@ from combinators.terms import (
 _R = "R"  # the real numbers
 _id, _eval, _map, _fold = Id(), Eval(), Map(), Fold()
 _add, _neg = primitive("add"), primitive("neg")
-
-
-def _both(f: Term, g: Term) -> Term:
-    """f × g : (a, b) ⇝ (c, d)"""
-    return prod(compose(Proj(0), f), compose(Proj(1), g))
-
-
-def _function(f: Term) -> Term:
-    """The arrow f as a constant function value : a ⇝ (b ⇝ c), for f : b ⇝ c."""
-    return curry(compose(Proj(1), f))
-
-
-def _mapped(f: Term) -> Term:
-    """map of the arrow f : [a] ⇝ [b]"""
-    return compose(prod(_function(f), _id), _map)
 
 
 def _split(f: Term) -> Term:
@@ -97,7 +81,7 @@ _PRODUCTS = [
     *(law for n in (0, 1, 2, 3) for law in _product_laws(n)),
     Law("unit", "products", "a", (), lambda f: (f, prod(())), {"f": ("a", ())}),
     Law(
-        "naturality", "products", ("a", "b"), "c", lambda f, g: (_both(f, g) >> Proj(0), Proj(0) >> f),
+        "naturality", "products", ("a", "b"), "c", lambda f, g: (both(f, g) >> Proj(0), Proj(0) >> f),
         {"f": ("a", "c"), "g": ("b", "d")}, oriented=True,
     ),
     Law(
@@ -112,7 +96,7 @@ _PRODUCTS = [
 
 _EXPONENTIALS = [
     Law(
-        "β", "exponentials", ("a", "b"), "c", lambda f: (_both(curry(f), _id) >> _eval, f), {"f": (("a", "b"), "c")},
+        "β", "exponentials", ("a", "b"), "c", lambda f: (both(curry(f), _id) >> _eval, f), {"f": (("a", "b"), "c")},
         oriented=True, source="paper 003, figure 4 (partial application); Curien 1986",
     ),
     Law(
@@ -121,11 +105,11 @@ _EXPONENTIALS = [
         {"f": (Context("a", "b", "d"), "c"), "e": (Context("a", "b"), "d")}, oriented=True,
     ),
     Law(
-        "η", "exponentials", "a", Hom("b", "c"), lambda g: (curry(_both(g, _id) >> _eval), g),
+        "η", "exponentials", "a", Hom("b", "c"), lambda g: (curry(both(g, _id) >> _eval), g),
         {"g": ("a", Hom("b", "c"))},
     ),
     Law(
-        "fusion", "exponentials", "d", Hom("b", "c"), lambda h, f: (h >> curry(f), curry(_both(h, _id) >> f)),
+        "fusion", "exponentials", "d", Hom("b", "c"), lambda h, f: (h >> curry(f), curry(both(h, _id) >> f)),
         {"h": ("d", "a"), "f": (("a", "b"), "c")},
     ),
     Law(
@@ -197,7 +181,7 @@ _COPRODUCTS = [
     *_tag_laws(2),
     Law(
         "environment", "coproducts", ("c", Sum("a", "b")), "d",
-        lambda h, f, g: (_both(h, _id) >> case(f, g), case(_both(h, _id) >> f, _both(h, _id) >> g)),
+        lambda h, f, g: (both(h, _id) >> case(f, g), case(both(h, _id) >> f, both(h, _id) >> g)),
         {"h": ("c", "e"), "f": (("e", "a"), "d"), "g": (("e", "b"), "d")}, plain=("a", "b", "d"),
     ),
     Law(
@@ -207,60 +191,13 @@ _COPRODUCTS = [
     ),
     Law(
         "distributivity inverse", "coproducts", ("c", Sum("a", "b")), ("c", Sum("a", "b")),
-        lambda: (_distribute >> case(_both(_id, inject(0, 2)), _both(_id, inject(1, 2))), _id), plain=("a", "b", "c"),
+        lambda: (_distribute >> case(both(_id, inject(0, 2)), both(_id, inject(1, 2))), _id), plain=("a", "b", "c"),
         oriented=True,
     ),
     Law(
         "context", "coproducts", Context("c", Sum("a", "b")), "d",
         lambda f, g: (prod(Proj(0), Proj(1)) >> case(_split(f), _split(g)), case(f, g)),
         {"f": (Context("c", "a"), "d"), "g": (Context("c", "b"), "d")}, plain=("a", "b", "d"), oriented=True,
-    ),
-]  # fmt: skip
-
-_LOOPS = [
-    Law("map of id", "map and fold", Each("a"), Each("a"), lambda: (_mapped(_id), _id), elements=("a",), oriented=True),
-    Law(
-        "map of a composition", "map and fold", Each("a"), Each("c"),
-        lambda f, g: (_mapped(f) >> _mapped(g), _mapped(f >> g)), {"f": ("a", "b"), "g": ("b", "c")},
-        elements=("a", "b", "c"), oriented=True,
-    ),
-    Law(
-        "map captures", "map and fold", ("c", Each("a")), Each("b"),
-        lambda f, h: (
-            prod(Proj(0) >> h >> curry(f), Proj(1)) >> _map,
-            prod(Proj(0) >> curry(_both(h, _id) >> f), Proj(1)) >> _map,
-        ),
-        {"f": (("d", "a"), "b"), "h": ("c", "d")}, elements=("a", "b"),
-    ),
-    Law(
-        "fold of nothing", "map and fold", ("s", Each("a", empty=True)), "s",
-        lambda f: (prod(_function(f), Proj(0), Proj(1)) >> _fold, Proj(0)), {"f": (("s", "a"), "s")},
-        plain=("s",), elements=("a",), oriented=True, source="Meijer, Fokkinga, Paterson 1991",
-    ),
-    Law(
-        "fold after map", "map and fold", ("s", Each("a")), "s",
-        lambda f, g: (
-            prod(_function(f), Proj(0), Proj(1) >> _mapped(g)) >> _fold,
-            prod(_function(_both(_id, g) >> f), Proj(0), Proj(1)) >> _fold,
-        ),
-        {"f": (("s", "b"), "s"), "g": ("a", "b")}, plain=("s",), elements=("a", "b"), oriented=True,
-        source="Meijer, Fokkinga, Paterson 1991",
-    ),
-    Law(
-        "fold fusion", "map and fold", (_R, Each("a")), _R,
-        lambda f: (
-            prod(_function(f), Proj(0), Proj(1)) >> _fold >> _neg,
-            prod(_function(_both(_neg, _id) >> f >> _neg), Proj(0) >> _neg, Proj(1)) >> _fold,
-        ),
-        {"f": ((_R, "a"), _R)}, elements=("a",), source="Meijer, Fokkinga, Paterson 1991; fused with negation",
-    ),
-    Law(
-        "fold is a silent scan", "map and fold", ("s", Each("a")), "s",
-        lambda f: (
-            prod(_function(prod(f, prod(()))), Proj(0), Proj(1)) >> Scan() >> Proj(0),
-            prod(_function(f), Proj(0), Proj(1)) >> _fold,
-        ),
-        {"f": (("s", "a"), "s")}, plain=("s",), elements=("a",), oriented=True, source="the definition of scan",
     ),
 ]  # fmt: skip
 
@@ -273,8 +210,8 @@ _FIGURE_4 = [
     Law(
         "forgetting results", "paper 003, figure 4", ((Hom("a", "b"), Hom("a", "c")), "a"), "b",
         lambda: (
-            prod(_both(Proj(0), _id) >> _eval, _both(Proj(1), _id) >> _eval) >> Proj(0),
-            _both(Proj(0), _id) >> _eval,
+            prod(both(Proj(0), _id) >> _eval, both(Proj(1), _id) >> _eval) >> Proj(0),
+            both(Proj(0), _id) >> _eval,
         ),
         source="paper 003, figure 4, middle",
     ),
@@ -284,4 +221,4 @@ _FIGURE_4 = [
     ),
 ]  # fmt: skip
 
-LAWS: tuple[Law, ...] = (*_CATEGORY, *_PRODUCTS, *_EXPONENTIALS, *_CONSTANTS, *_COPRODUCTS, *_LOOPS, *_FIGURE_4)
+LAWS: tuple[Law, ...] = (*_CATEGORY, *_PRODUCTS, *_EXPONENTIALS, *_CONSTANTS, *_COPRODUCTS, *LOOPS, *_FIGURE_4)

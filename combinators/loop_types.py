@@ -12,7 +12,7 @@ import jax
 
 from combinators.errors import CompositionError, LoopError
 from combinators.joining import join, nesting
-from combinators.terms import Fold, Map, Scan
+from combinators.terms import Fold, Map, Scan, While
 from combinators.types import Array, Tensor, Type, same_type
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
@@ -21,7 +21,7 @@ _ROUNDS = 64  # of joining the state of a loop
 _GROWTH = 8  # of how often a function captures one of its own code: it captures the function of the step before
 
 
-def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+def run(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
     """The type of the state that every step keeps, and that of the outputs.
 
     Raises `LoopError` if functions of the state capture each other without end, or if a step changes the type.
@@ -38,10 +38,10 @@ def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tupl
                 part=term,
                 expected=f"a step that gives back {start}",
                 got=after,
-                hint="give the initial state the shape and dtype that every step returns",
+                hint=_changed(state, after) + "give the initial state the shape and dtype that every step returns",
             ) from None
         if same_type(joined, state):
-            return state, Array(length(term, xs), output)
+            return state, () if isinstance(term, While) else Array(length(term, xs), output)
         state = joined
         if nesting(state) > limit:
             break
@@ -54,7 +54,31 @@ def run(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tupl
     )
 
 
-def _step(apply: Apply, term: Fold | Scan, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+def repeated(apply: Apply, term: While, condition: Type, f: Type, state: Type) -> Type:
+    """The type of the state of a while, whose condition gives a truth value of it.  Raises `LoopError`."""
+    state = run(apply, term, f, state, ())[0]
+    answer = apply(condition, state)
+    if answer != Tensor((), bool):
+        raise LoopError(
+            "the condition of a while gives no truth value", part=term, expected=Tensor((), bool), got=answer,
+            hint="compare: x > 0.0; of an array, all(x > 0.0) or any(x > 0.0)",
+        )  # fmt: skip
+    return state
+
+
+def _changed(before: Type, after: Type) -> str:
+    """Where a state changes its type, if it has one structure all the same."""
+    leaves, form = jax.tree_util.tree_flatten_with_path(before)
+    if jax.tree.structure(after) != form:
+        return ""
+    pairs = zip(leaves, jax.tree.leaves(after), strict=True)
+    found = [f"{jax.tree_util.keystr(path) or 'it'} is {t}, then {new}" for (path, t), new in pairs if t != new]
+    return "; ".join(found[:3]) + ": " if found else ""
+
+
+def _step(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+    if isinstance(term, While):
+        return apply(f, state), ()
     after = apply(f, (state, element(term, xs)))
     if isinstance(term, Fold):
         return after, ()

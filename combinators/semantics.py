@@ -42,6 +42,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import UNKNOWN, Function, Opaque, Tensor, Type, children, type_of
 from combinators.values import Closure
@@ -123,6 +124,8 @@ class Run:
                 return self._kept(term, x, self._case(term, branches, x))
             case Fold() | Scan() | Map():
                 return self._loop(term, x)
+            case While():
+                return self._while(term, x)
             case _:
                 assert_never(term)  # type: ignore[arg-type]
 
@@ -164,8 +167,7 @@ class Run:
         try:
             value = component(x, key, term)
         except DiffcurryError:  # its message is for types
-            type = infer(term, types_of(x))
-            return self.expand(self.graph.operation(term, (x,), type))
+            return self._operation(term, (x,), types_of(x))
         self.laws["products: let β" if isinstance(x, Context) else "products: β"] += 1
         return value
 
@@ -189,14 +191,16 @@ class Run:
 
     def _opaque(self, term: Term, x: Any) -> Any:
         """An operation on the normal form of x, into which nobody looks."""
-        return self.expand(self.graph.operation(term, (self.normal(x),), abstract(infer(term, types_of(x)))))
+        return self._operation(term, (self.normal(x),), types_of(x))
+
+    def _operation(self, term: Term, operands: tuple[Node, ...], domain: Type) -> Any:
+        return self.expand(self.graph.operation(term, operands, abstract(infer(term, domain))))
 
     def _tagged(self, term: Tag, count: int, x: Any) -> Any:
-        type = infer(term, types_of(x))
         if isinstance(x.head, Const):
             self.laws["coproducts: tag"] += 1
             return injected(int(tagged(count, x.head.value).tag), count, self._constant(Const(()), ()))
-        return self.expand(self.graph.operation(term, (x,), type))
+        return self._operation(term, (x,), types_of(x))
 
     def _case(self, term: Case, branches: tuple[Term, ...], x: Any) -> Any:
         match x:
@@ -235,8 +239,7 @@ class Run:
             self.graph.depth = level
 
     def _loop(self, term: Fold | Scan | Map, x: Any) -> Any:
-        count = 2 if isinstance(term, Map) else 3
-        if not (isinstance(x, tuple) and len(x) == count and is_function_value(x[0])):
+        if not (isinstance(x, tuple) and len(x) == (2 if isinstance(term, Map) else 3) and is_function_value(x[0])):
             infer(term, types_of(x))
         f, *rest = x
         types = [types_of(value) for value in rest]
@@ -246,14 +249,18 @@ class Run:
             infer(term, types_of(x))
         element = jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), types[-1])
         domain = element if isinstance(term, Map) else (types[0], element)
-        expected = Function(domain, UNKNOWN)
-        if not self._fits(f, expected):
+        if not self._fits(f, expected := Function(domain, UNKNOWN)):
             infer(term, types_of(x))
         code = self.normal(f, expected)
         if _has_functions(code.type.cod):
             self._refused(term, x, "a loop")
-        type = infer(term, (code.type, *types))
-        return self.expand(self.graph.operation(term, (code, *map(self.normal, rest)), type))
+        return self._operation(term, (code, *map(self.normal, rest)), (code.type, *types))
+
+    def _while(self, term: While, x: Any) -> Any:
+        if _has_functions(type := infer(term, types_of(x))):
+            self._refused(term, x, "a loop")
+        stated = (*[Function(type, UNKNOWN)] * 2, type)
+        return self.expand(self.graph.operation(term, tuple(map(self.normal, x, stated)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:
         infer(term, types_of(x))

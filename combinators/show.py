@@ -41,6 +41,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
     parts,
 )
 from combinators.types import children, type_of
@@ -144,6 +145,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc("scan[reverse]" if reverse else "scan")
         case Map():
             return wl.TextDoc("map")
+        case While(max_steps):
+            return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
         case Solve():
             return wl.TextDoc("solve")
         case _:

@@ -2,7 +2,7 @@
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
               | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
-              | fold | scan | map | solve
+              | fold | scan | map | while_ | solve
 
 Terms are interned: two that are built alike are one object, so equality is identity and costs nothing.  Names and lines
 are no part of a term, and arrays only where the user writes them into a `const`.
@@ -18,7 +18,7 @@ import numpy as np
 from combinators.base import Term, mixed
 from combinators.base import combinator as _term
 from combinators.depth import check_values
-from combinators.edges import check_loop, check_policy, flags
+from combinators.edges import check_key, check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
 from combinators.types import Type, children, require_types, require_values
@@ -51,15 +51,7 @@ class Proj(Term):
     key: Any
 
     def __post_init__(self) -> None:
-        try:
-            hash(self.key)
-        except TypeError:
-            raise ArgumentError(
-                "proj names no component",
-                expected="a position, or a name",
-                got=f"{self.key!r} of type {type(self.key).__name__}",
-                hint="proj(0) is the first component of a tuple, proj('w') that of a dict by this key",
-            ) from None
+        check_key(self.key)
 
 
 @_term
@@ -206,6 +198,16 @@ class Map(Term):
 
 
 @_term
+class While(Term):
+    """while : (σ ⇝ bool, σ ⇝ σ, σ) ⇝ σ, as long as the first one says so; at most `max_steps` times, if given."""
+
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_loop(False, self.max_steps, "max_steps, of a loop,", 1)
+
+
+@_term
 class Solve(Term):
     """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
 
@@ -289,10 +291,8 @@ def parts(term: Term) -> tuple[Term, ...]:
     match term:
         case Compose(steps):
             return steps
-        case Prod(parts, _):
+        case Prod(parts, _) | Case(parts):
             return parts
-        case Case(branches):
-            return branches
         case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner):
             return (inner,)
         case _:

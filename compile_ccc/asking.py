@@ -88,7 +88,7 @@ class Asked:
 
     def value(self, tracer: Any) -> Any:
         """The value of a tracer.  Raises `Unknown`."""
-        if tracer.val not in self._known:
+        if isinstance(tracer.val, jex.Var) and tracer.val not in self._known:
             self._work_out(tracer, self._known, jax_traces.EVALUATION, lambda v: self._input(v, tracer))
         return self._input(tracer.val, tracer)
 

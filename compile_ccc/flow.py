@@ -115,5 +115,16 @@ def _through(equation: Any, operands: list[bool]) -> list[bool]:
                 if grown == state:
                     return [*state, *after[carry:]]
                 state = grown
+        case "while":
+            n = params["cond_nconsts"]
+            asked, captured, state = operands[:n], operands[n : (m := n + params["body_nconsts"])], operands[m:]
+            while True:
+                if any(reached(params["cond_jaxpr"].jaxpr, [*asked, *state])):
+                    return [True] * len(state)
+                after = reached(params["body_jaxpr"].jaxpr, [*captured, *state])
+                grown = [a or b for a, b in zip(state, after, strict=True)]
+                if grown == state:
+                    return state
+                state = grown
         case _:
             return [True] * len(equation.outvars)

@@ -33,6 +33,7 @@ from combinators.terms import (
     Scan,
     Solve,
     Term,
+    While,
     compose,
     prod,
 )
@@ -121,7 +122,7 @@ class Uses:
                 return False not in [self.is_pure(f) for f in parts]
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
-            case Solve():
+            case Solve() | While():  # which may not end either
                 return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None

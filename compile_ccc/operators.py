@@ -1,7 +1,4 @@
-"""Operators by Python functions: where the functions that they are given are known, they are traced and read back.
-
-Beside derivatives that is `lax.while_loop` over functions that are not known yet: no combinator stands for it.
-"""
+"""Operators by Python functions: where the functions that they are given are known, they are traced and read back."""
 
 from __future__ import annotations
 
@@ -10,22 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax import lax
 
 from combinators.context import Context
-from combinators.infer import infer
-from combinators.joining import widen
-from combinators.loop_types import run
 from combinators.memo import remembered
 from combinators.records import as_records
-from combinators.terms import Const, Curry, Eval, Fold, Operator, Proj, compose, prod
-from combinators.types import Function, Tensor, type_of
+from combinators.terms import Const, Curry, Proj, compose, prod
+from combinators.types import Tensor, type_of
 from combinators.values import Closure
 from compile_ccc import compat
-from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
 
 if TYPE_CHECKING:
-    from compile_ccc.read import Builder
+    pass
 
 
 @dataclass(frozen=True)
@@ -69,40 +61,3 @@ def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...]
     from compile_ccc.tracing import seal
 
     return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]
-
-
-def enclosed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any] | None:
-    """The results of an equation whose bodies apply functions, as an operator of its bodies; None for any other one."""
-    params = eqn.params
-    match eqn.primitive.name:
-        case "while":
-            after_cond = params["cond_nconsts"]
-            after_body = after_cond + params["body_nconsts"]
-            bodies = [
-                (params["cond_jaxpr"], operands[:after_cond]),
-                (params["body_jaxpr"], operands[after_cond:after_body]),
-            ]
-            return _applied(block, Instance("while", _while, None), bodies, operands[after_body:])
-        case _:
-            return None
-
-
-def _applied(block: Builder, instance: Instance, bodies: list[tuple[Any, list[Any]]], x: list[Any]) -> list[Any]:
-    """operator(instance) at the bodies, as functions of x, and x; its result has the type of that of the last body."""
-    types, functions = single([atom_type(a) for a in x]), []
-    for body, captured in bodies:
-        inner, parameter = block.inner(), Var(next(block.names), types)
-        consts = map(Constant, getattr(body, "consts", ()))
-        results = inner.run(getattr(body, "jaxpr", body), [*consts, *captured, *inner.leaves(parameter, types)])
-        cod = single([atom_type(a) for a in results])
-        code = lam(parameter, inner.close(inner.build(list(results), cod)))
-        functions.append(block.let(code, Function(types, cod)))
-    arguments = (*functions, block.build(list(x), types))
-    cod = functions[-1].type.cod
-    return block.leaves(block.let(Arrow(Operator(instance), arguments), cod), cod)
-
-
-def _while(_: None, cond: Closure, body: Closure, x: Any) -> Any:
-    step = lambda _, given: infer(Eval(), (type_of(body), given[0]))
-    state = run(step, Fold(length=1), (), type_of(x), ())[0]
-    return lax.while_loop(lambda s: cond(s), lambda s: widen(body(s), state), widen(x, state))

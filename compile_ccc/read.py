@@ -44,12 +44,12 @@ from compile_ccc.lambda_terms import (
     single,
 )
 from compile_ccc.linear import solved
-from compile_ccc.operators import enclosed
 from compile_ccc.reducers import inlined
 from compile_ccc.refusals import check_effects, concerns_functions, holds_functions, refused, sources
 from compile_ccc.remat import checkpointed
 from compile_ccc.traces import Program
 from compile_ccc.translate import translate
+from compile_ccc.whiles import repeated
 
 
 def read(
@@ -168,6 +168,8 @@ class Builder:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
         if eqn.primitive.name == "scan":
             return self.loop(eqn, operands)
+        if eqn.primitive.name == "while":
+            return repeated(self, eqn, operands)
         if eqn.primitive.name == "cond":
             return branched(self, eqn, operands)
         if eqn.primitive.name == "custom_linear_solve":
@@ -175,7 +177,7 @@ class Builder:
         if eqn.primitive.name == "remat2":
             return checkpointed(self, eqn, operands)
         if self.functions and concerns_functions(eqn):
-            results = structural(self, eqn, operands) or enclosed(self, eqn, operands)
+            results = structural(self, eqn, operands)
             if results is None:
                 raise refused(eqn, self.calls)
             return results

@@ -73,6 +73,38 @@ class Block:
         return prod(self.sizes)
 
 
+@dataclass(frozen=True)
+class Captured:
+    """In the place of calls that a loop has used up: the cotangents of arrays that the function captured, by numbers.
+
+    Loops around have put `axes` in front; `valid` is that of a `Block`.
+    """
+
+    found: dict[int, Any]
+    axes: int = 0
+    valid: Any = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the loop axes."""
+        return next((jnp.shape(g)[: self.axes] for g in self.found.values()), (1,) * self.axes)
+
+    def total(self) -> dict[int, Any]:
+        """The cotangents, summed over the loop axes."""
+        axes = tuple(range(self.axes))
+
+        def summed(g: Any) -> Any:
+            if self.valid is not None:
+                made = jnp.reshape(self.valid, (*self.sizes, *(1,) * (jnp.ndim(g) - self.axes)))
+                g = jnp.where(made, g, jnp.zeros_like(g))
+            return jnp.sum(g, axes, dtype=g.dtype) if axes else g
+
+        return {i: summed(g) for i, g in self.found.items()}
+
+
+jax.tree_util.register_dataclass(Captured, data_fields=["found", "valid"], meta_fields=["axes"])
+
+
 def _block(axes: int, parts: Any) -> Block:
     """A block of whatever JAX puts in the places of arrays."""
     block = object.__new__(Block)
@@ -99,9 +131,9 @@ class Calls:
 
     __slots__ = ("blocks",)
 
-    def __init__(self, *blocks: Block):
+    def __init__(self, *blocks: Any):
         for block in blocks:
-            if not isinstance(block, Block):
+            if not isinstance(block, Block | Captured):
                 raise ArgumentError(
                     "these are no calls",
                     expected="Calls(Block(x, g), ...)",
@@ -146,7 +178,7 @@ class Calls:
                 hint="compare: x > 0.0",
             )
 
-        def masked(block: Block) -> Block:
+        def masked(block: Any) -> Any:
             valid = jnp.broadcast_to(made, block.sizes)
             return replace(block, valid=valid if block.valid is None else block.valid & made)
 

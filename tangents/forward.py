@@ -36,11 +36,12 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import type_of
 from combinators.values import Closure
 from tangents.duals import primal
-from tangents.forward_loops import call, checkpoint, choice, loop, mapping
+from tangents.forward_loops import call, checkpoint, choice, loop, mapping, repetition
 from tangents.forward_primitives import primitive
 from tangents.functions import code_of
 from tangents.solve import pushed as solve
@@ -90,6 +91,8 @@ def forward(term: Term, x: Any) -> Any:
             return loop(apply, term, *x)
         case Map():
             return mapping(apply, *x)
+        case While():
+            return repetition(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)
         case _:

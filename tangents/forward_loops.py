@@ -11,13 +11,14 @@ from typing import Any
 
 import jax
 
+from combinators.control import while_loop
 from combinators.depth import PROGRAMS, check_programs
 from combinators.infer import carried
 from combinators.joining import Leaves, join, widen
 from combinators.memo import Facts, Table
 from combinators.origins import numbered, restored
 from combinators.sums import among, branch_domain, chosen
-from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term
+from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term, While
 from combinators.types import type_of
 from compile_ccc import compat
 from compile_ccc.conds import switch
@@ -106,6 +107,32 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     body = lambda s, x: program(*jax.tree.leaves((s, x)))
     last, outputs = scan(body, start, pair(xs), term.length, term.reverse)
     return (dual(*last), dual(*outputs)) if scans else dual(*last)
+
+
+def repetition(apply: Apply, term: While, condition: Any, f: Any, state: Any) -> Any:
+    """s1, s1' = D[eval] (f, (s0, s0')) ... as long as the condition says so of the primals"""
+    state_type = carried(term, *primal((condition, f, state)))
+    state = widen(state, state_type, DUALS)
+    leaves, form = jax.tree.flatten(pair((f, state)))
+    known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
+    before, reached = _active.get(known), set[int]()
+    active: set[int] = set(tangents(state)) if before is None else before
+
+    def step(s: Any) -> Any:
+        after = widen(apply(f, dual(*s)), state_type, DUALS)
+        reached.update(tangents(after))
+        return widened(after, active)
+
+    while True:
+        start = widened(state, active)
+        program = record(step, start)
+        if reached <= active:
+            break
+        active = active | reached
+    _active.put(known, active)
+    program, asks = hoisted(program), hoisted(record(lambda s: apply(primal(condition), s), primal(state)))
+    goes_on = lambda s: asks(*jax.tree.leaves(s[0]))
+    return dual(*while_loop(goes_on, lambda s: program(*jax.tree.leaves(s)), start, term.max_steps))
 
 
 def mapping(apply: Apply, f: Any, xs: Any) -> Any:

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core.primitives import convert_element_type_p
 
+from combinators.errors import UnsupportedError
 from combinators.infer import infer, is_function
 from combinators.terms import Eval
 from combinators.types import LEAF, Tensor, children, is_discrete, type_of
 from combinators.values import Closure
-from tangents.calls import ABSENT, Absent, Block, Calls
+from tangents.calls import ABSENT, Absent, Block, Calls, Captured
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
 
 
@@ -65,8 +66,15 @@ def _dense(c: Cotangent, leaf: Any) -> Any:
     return zero_leaf(leaf) if c is ZERO else c
 
 
-def _complete(block: Block, f: Any) -> Block:
+def _complete(block: Any, f: Any) -> Block:
     """Calls of the function f, with the zeros in the cotangents of its results written out."""
+    if isinstance(block, Captured):
+        raise UnsupportedError(
+            "the calls of a function leave a loop whose number of steps nobody knows",
+            expected="a function that is made in the program, or a loop with max_steps",
+            got=f"calls of {type_of(f)} inside of a while",
+            hint='use functions="environment", or C.terms.While(max_steps=n) for one of at most n steps',
+        )
     cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))
     if all(not isinstance(c, Absent) for c in cotangents):
         return block

@@ -16,10 +16,11 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, parts
+from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.scans import scan
-from tangents.calls import Block, Calls
+from tangents.calls import Block, Calls, Captured
+from tangents.captured import no_leaf, of_captured, opened
 from tangents.functions import code_of
 from tangents.leaves import fitted, gather, partly, placed, zero_leaf
 from tangents.space import Representation, Represented, Space
@@ -79,6 +80,9 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
 
     total: Cotangent = ZERO
     for block in calls.blocks:
+        if isinstance(block, Captured):
+            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf))
+            continue
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
     return total
@@ -110,7 +114,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

@@ -66,7 +66,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
 
         return (after, out), pull
 
-    known = (space, term, *_described((f, state, xs), leaf))
+    known = (space, term, *described((f, state, xs), leaf))
     before = _held.get(known)
     held: tuple[bool, ...] = marks(state, leaf) if before is None else before
     made: list[Any] = []
@@ -90,7 +90,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return release(after), release(out), residuals.kept
 
     while True:  # a leaf of the state stays held only if no iteration makes it active
-        _check_state(remark(release(state), held, leaf), leaf)
+        check_state(remark(release(state), held, leaf), leaf)
         program = record(forward, release(state), row_types(release(xs)), stays=True)
         if made[0] == held:
             break
@@ -112,7 +112,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         of_last, of_rows = arriving(g_last, last, leaf), arriving(g_outputs, outputs, leaf)
         if not (of_last or of_rows):
             return ZERO
-        moving, pulled = _moving(residuals, of_last, of_rows)
+        active, pulled = moving(residuals, of_last, of_rows)
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total), (kept, x, g_out) = carry, row
@@ -122,7 +122,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
             return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
 
         zeros = {i: _zeros(c) for i, c in pulled.result[0].items() if not isinstance(c, Calls)}
-        start = ({i: g for i, g in filled(g_last, last, leaf).items() if i in moving}, zeros)
+        start = ({i: g for i, g in filled(g_last, last, leaf).items() if i in active}, zeros)
         rows = (kept, release(xs), of_rows)
         (g_s, total), (calls, g_x) = scan(backward, start, rows, term.length, not term.reverse)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
@@ -169,31 +169,32 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
     return ys, pullback if is_active(ys, leaf) else nothing
 
 
-def _moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[set[int], Pulled]:
+def moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[set[int], Pulled]:
     """The leaves of the state whose cotangents arrive in some step, and the pullback of a step for these."""
-    moving = set(of_last)
+    active = set(of_last)
     while True:
-        _, found, _ = residuals.reached(moving, of_rows)
-        if not (more := {i for i, flags in found.items() if any(jax.tree.leaves(flags))} - moving):
+        _, found, _ = residuals.reached(active, of_rows)
+        if not (more := {i for i, flags in found.items() if any(jax.tree.leaves(flags))} - active):
             break
-        moving |= more
+        active |= more
     while True:  # a rule of the user's may give what depends on none of them
-        pulled = residuals.at(moving, of_rows)
-        if not (more := pulled.result[1].keys() - moving):
-            return moving, pulled
-        moving |= more
+        pulled = residuals.at(active, of_rows)
+        if not (more := pulled.result[1].keys() - active):
+            return active, pulled
+        active |= more
 
 
 _held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  # or loops in loops would unfold
 
 
-def _described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
+def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
     """All that the marks of what is worked out from x depend on."""
     leaves, form = jax.tree.flatten(release(x))
     return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
 
 
-def _check_state(state: Any, leaf: IsLeaf) -> None:
+def check_state(state: Any, leaf: IsLeaf) -> None:
+    """Raises `UnsupportedError` for a function in the state of a loop in the list tangent."""
     if any(isinstance(x, Closure) for x in jax.tree.leaves(state, is_leaf=leaf)):
         raise UnsupportedError(
             "the list tangent of a function in the state of a loop grows with every step",

@@ -14,8 +14,6 @@ _HINTS = {  # by the mode, and by words of JAX's reason
     "reverse": {
         "closed-over": "make what the function captures an argument of it; or state the pullback by "
         "custom(f, pullback)",
-        "loop": "loops with a static trip count (lax.scan, fori_loop) and custom_vjp functions have derivatives; "
-        'jvp, and jacobian with mode="forward", have those of any loop',
         "callback": "give it a derivative by custom(f, pullback) or jax.custom_vjp, or hold what it is given by "
         "lax.stop_gradient",
         "transpose_solve": "give custom_linear_solve its transpose_solve, or say that the map is symmetric",

@@ -42,6 +42,7 @@ from combinators.terms import (
     Solve,
     Tag,
     Term,
+    While,
 )
 from combinators.types import children, pack, require_values
 from tangents.checkpoint import checkpoint
@@ -58,6 +59,7 @@ from tangents.public import from_public
 from tangents.solve import solve
 from tangents.space import Represented, Space
 from tangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
+from tangents.whiles import bounded, repetition
 
 SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 
@@ -142,6 +144,10 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return loop(lambda f, x: rep(space, f, x), space, term, *x)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
+        case While(max_steps) if space is LIST and max_steps is not None:
+            return rep(space, bounded(max_steps), x)
+        case While():
+            return repetition(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:

@@ -13,6 +13,7 @@ STRUCTURAL: dict[str, str] = {
     "scan": "`scan`, or `fold` where nothing is put out",
     "cond": "`tag` and `case`: `lax.cond`, `lax.switch`, `lax.platform_dependent`",
     "remat2": "`checkpoint`: `jax.checkpoint`",
+    "while": "`while`: `lax.while_loop`, and `lax.fori_loop` with a traced trip count",
     "reduce": "its program on halves of the axes, again and again",
     "reduce_window": "the same on shifted copies, or the primitive of its monoid",
     "custom_linear_solve": "`solve`: `lax.custom_linear_solve`, `jnp.linalg.solve`, `jax.scipy.sparse.linalg.cg`, ...",
@@ -27,7 +28,6 @@ PROGRAMS: dict[str, str] = {
     **dict.fromkeys(("scatter-max", "scatter-min", "scatter-mul"), "its program is the one that its name says"),
     "custom_lin": "what JAX makes of a custom_vjp in forward mode, where we transpose the pullback",
     "eval_jaxpr": "JAX's own, where it evaluates a program",
-    "while": "forward mode only, and operators over functions; in reverse mode it is refused",
     "shard_map": "its program is one for each device, and JAX knows what moves between them",
     "call_hi_primitive": "an object of Python, such as that of `lax.custom_root`, which states its own derivative",
 }

@@ -222,7 +222,6 @@ def test_a_black_box_has_calls_alone():
         (lambda x: x, (v,), "no real scalar"),
         (lambda n: jnp.float32(1), (1,), "discrete"),
         (lambda f: f(2.0), (black_box(np.sin, F32, F32),), "no gradient to compare"),
-        (lambda x: lax.while_loop(lambda s: s < 10, lambda s: s * 2, x), (2.0,), "while has no reverse-mode"),
     ],
 )
 def test_without_a_gradient_there_is_nothing_to_compare(f, arguments, words):

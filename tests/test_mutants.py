@@ -4,9 +4,20 @@ import pytest
 
 import combinators as C
 from tangents import environment, rows
-from tests.mutants import of_choices, of_control, of_forward, of_lambdas, of_rows, of_spaces, of_terms
+from tests.mutants import (
+    checks,
+    of_choices,
+    of_control,
+    of_forward,
+    of_lambdas,
+    of_rows,
+    of_spaces,
+    of_terms,
+    of_whiles,
+)
 from tests.mutants.breaking import broken
-from tests.mutants.checks import CHECKS
+
+CHECKS = {**checks.CHECKS, **of_whiles.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -14,6 +25,7 @@ MUTANTS = {
     **of_terms.MUTANTS,
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
+    **of_whiles.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,

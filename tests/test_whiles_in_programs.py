@@ -1,0 +1,77 @@
+"""Whiles in programs: of functions made outside of the loops around, in solvers and equations."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import combinators as C
+from compile_ccc import function
+from tangents import grad
+
+SPACES = ["environment", "list"]
+
+
+@pytest.mark.parametrize("functions", SPACES)
+def test_a_function_that_is_made_outside_of_the_loops_around(functions):
+    def loss(a, b):
+        f = function(lambda x: a * x + b, C.Tensor())
+
+        def step(s, e):
+            grown = lax.while_loop(lambda z: z < 3.0, lambda z: f(z), s)
+            return lax.cond(e > 0.5, lambda: 0.1 * grown, lambda: s), ()
+
+        return lax.scan(step, jnp.float32(0.5), jnp.array([1.0, 0.0, 1.0], jnp.float32))[0]
+
+    def plain(a, b):
+        s = 0.5
+        for taken in (True, False, True):
+            z = s
+            while z < 3.0:
+                z = a * z + b
+            s = 0.1 * z if taken else s
+        return s
+
+    h = 1e-6
+    expected = [
+        (plain(1.5 + h, 0.4) - plain(1.5 - h, 0.4)) / (2 * h),
+        (plain(1.5, 0.4 + h) - plain(1.5, 0.4 - h)) / (2 * h),
+    ]
+    np.testing.assert_allclose(grad(loss, (0, 1), functions=functions)(1.5, 0.4), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("functions", SPACES)
+def test_both_problems_of_a_minimax_capture_the_parameter(functions):
+    """The saddle value of x²/2 + θxy - y²/2 + x is -1/(2 (1 + θ²))."""
+
+    def descend(f, x):
+        return lax.while_loop(lambda x: jnp.abs(grad(f)(x)) > 1e-5, lambda x: x - 0.3 * grad(f)(x), x)
+
+    def value(theta):
+        f = lambda x, y: x * x / 2 + theta * x * y - y * y / 2 + x
+        best = lambda x: descend(lambda y: -f(x, y), 0.0 * theta)
+        x = descend(lambda x: f(x, lax.stop_gradient(best(x))), 0.0 * theta)
+        return f(x, best(x))
+
+    np.testing.assert_allclose(grad(value, functions=functions)(0.8), 0.8 / (1 + 0.64) ** 2, rtol=1e-4)
+
+
+def test_a_second_derivative_through_an_equation_that_is_solved_step_by_step():
+    """y' = -k y, y(0) = 1: y(1) = exp(-k), and its second derivative by k is the same."""
+
+    def solve(k):
+        slope = lambda y: -k * y
+
+        def step(now):
+            t, y = now
+            k1 = slope(y)
+            k2 = slope(y + k1 / 32)
+            k3 = slope(y + k2 / 32)
+            k4 = slope(y + k3 / 16)
+            return t + 1 / 16, y + (k1 + 2 * k2 + 2 * k3 + k4) / 96
+
+        return lax.while_loop(lambda now: now[0] < 1.0, step, (0.0, jnp.ones_like(k)))[1]
+
+    np.testing.assert_allclose(grad(grad(solve))(0.5), np.exp(-0.5), rtol=1e-5)
