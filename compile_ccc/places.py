@@ -6,7 +6,7 @@ import builtins
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from itertools import accumulate
 from typing import Any
 
@@ -94,7 +94,7 @@ class Places:
             )  # a deque may lose its first
         return is_note(value)
 
-    def missing(self, variables: dict[str, Any], names: set[str]) -> None:
+    def missing(self, variables: dict[str, Any], names: Set[str]) -> None:
         """Names that a module does not have, and may get: such as those of builtins."""
         self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
 
