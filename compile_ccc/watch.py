@@ -136,9 +136,12 @@ class Watch:
                 container.clear()
                 container.update(parts) if isinstance(container, set) else container.extend(parts)
         for container, entries in self.dicts:
-            if not _same(container, entries) or not _same(container.values(), entries.values()):
-                dict.clear(container)
-                dict.update(container, entries)
+            kind = (
+                OrderedDict if isinstance(container, OrderedDict) else dict
+            )  # the first has its order beside the entries
+            if not _same(kind.keys(container), entries) or not _same(kind.values(container), entries.values()):
+                kind.clear(container)
+                kind.update(container, entries)
         for array, (shape, *rest) in self.arrays:
             if bytes_of(array) != (shape, *rest) and array.flags.writeable and array.shape == shape:
                 array[...] = np.frombuffer(rest[-1], array.dtype).reshape(shape)

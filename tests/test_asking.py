@@ -92,7 +92,7 @@ def test_paths_that_were_taken_are_found_without_a_look_at_the_function():
     slope = lambda x: 2.0 * w * x if x * w > 1.0 else 3.0
     for x in (2.0, 0.5) * 3:
         derivative(x)
-    for w, x in [(1.0, 2.0), (1.0, 0.5), (4.0, 0.5), (4.0, 0.125), (-1.0, 2.0), (-1.0, -2.0), (1.0, 3.0)]:  # noqa: B007
+    for w, x in [(1.0, 2.0), (1.0, 0.5), (4.0, 0.5), (4.0, 0.125), (-1.0, 2.0), (-1.0, -2.0), (1.0, 3.0)]:  # noqa: B007 - f reads w
         sys.setprofile(lambda frame, *_: entered.add(frame.f_code.co_name))
         try:
             calls.append((derivative(x), slope(x)))

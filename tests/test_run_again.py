@@ -3,6 +3,8 @@
 Every function is linear in x, so its slope is its value at 1, which plain Python gives.
 """
 
+from collections import OrderedDict
+
 import jax
 import pytest
 from jax import lax
@@ -90,6 +92,18 @@ def containers_in_containers():
         held["all"].append(n)
         held["seen"].add(held["n"])
         return x * held["n"] * len(held["all"]) * len(held["seen"]) * LOOKUP[n]
+
+    return f, lambda: held
+
+
+@maker
+def entries_in_an_order():
+    held = OrderedDict(a=1)
+
+    def f(x, n):
+        held[f"k{len(held)}"] = n
+        held.move_to_end("a")
+        return x * sum(i * v for i, v in enumerate(held.values())) * LOOKUP[n]
 
     return f, lambda: held
 
