@@ -16,8 +16,6 @@ from combinators.memo import remembered
 from compile_ccc import compat
 from compile_ccc.flow import needed
 
-type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
-
 
 @dataclass(eq=False)
 class Program:
@@ -93,23 +91,29 @@ class Program:
         return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
-    def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
-        """The equations with the places of their operands and the types of their results."""
-        place, steps = self._places, []
-        for equation in self.equations:
-            operands = [v if type(v) is jex.Literal else place[v] for v in equation.invars]
-            steps.append((equation, operands, [v.aval for v in equation.outvars]))
-        return steps
+    def literals(self) -> list[Any]:
+        """The literals that it reads."""
+        read = [v for equation in self.equations for v in equation.invars]
+        return [v for v in (*read, *self.outputs) if type(v) is jex.Literal]
 
     @cached_property
-    def results(self) -> list[Place]:
+    def steps(self) -> list[tuple[Any, list[int], list[Any]]]:
+        """The equations with the places of their operands and the types of their results.
+
+        Variables have the first places, then come literals, then results in their order.
+        """
+        place = self._places
+        return [(e, [place[id(v)] for v in e.invars], [v.aval for v in e.outvars]) for e in self.equations]
+
+    @cached_property
+    def results(self) -> list[int]:
         """The places of the outputs."""
-        return [v if type(v) is jex.Literal else self._places[v] for v in self.outputs]
+        return [self._places[id(v)] for v in self.outputs]
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
+    def _places(self) -> dict[int, int]:
         results = [v for equation in self.equations for v in equation.outvars]
-        return {v: i for i, v in enumerate((*self.variables, *results))}
+        return {id(v): i for i, v in enumerate((*self.variables, *self.literals, *results))}
 
     @cached_property
     def jaxpr(self) -> Any:
