@@ -12,7 +12,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.identity import Interned
+from combinators.identity import Interned, are_terms
 
 
 class Term(metaclass=Interned):
@@ -103,7 +103,7 @@ def mixed(name: str, combinator: Callable[..., Term], *parts: Any) -> Any:
 
     Raises `ArgumentError` for a part that is no term, arrow or function.
     """
-    if False not in [type(type(part)) is Interned for part in parts]:
+    if are_terms(parts):
         return combinator(*parts)
     terms = tuple([part if isinstance(part, Term) else _with_holes(part) for part in parts])
     only_terms(name, terms)

@@ -80,7 +80,8 @@ def _block(scope: Scope, block: Block) -> Term:
     for x, e in block.bindings:
         steps.append(Extend(_expression(scope, e)))
         scope[x] = len(scope)
-    return compose(*steps, _atom(scope, block.result))
+    result = _atom(scope, block.result)
+    return Compose((*steps, result)) if steps else result
 
 
 def _expression(scope: Scope, e: Expression) -> Term:
@@ -92,7 +93,7 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Product(parts, form):
             return Prod(tuple(_atom(scope, a) for a in parts), form)
         case Component(product, key):
-            return compose(_atom(scope, product), Proj(key))
+            return Compose((_atom(scope, product), Proj(key)))
         case Arrow(term, (operand,)):
             return compose(_atom(scope, operand), term)
         case Arrow(term, operands):
