@@ -168,7 +168,7 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
     """The component of a product, of types or of values, that `proj(key)` names.  Raises `ProjectionError`."""
     try:
         match product:
-            case tuple() | list() | Context() if isinstance(key, int):
+            case Context() | tuple() | list() if isinstance(key, int):
                 return product[key]
             case dict():
                 return product[key]

@@ -22,7 +22,7 @@ from combinators.errors import FunctionArithmeticError, UnsupportedError, user_l
 from combinators.memo import ByObject
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
-from combinators.types import LEAF, Function, Type, children, type_of
+from combinators.types import LEAF, Function, Tensor, Type, children, type_of
 from compile_ccc import compat
 from compile_ccc.batched import Made, mapped, one, over, row
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
@@ -99,7 +99,7 @@ class Builder:
 
     def leaves(self, a: Any, type: Type) -> list[Any]:
         """Binds the leaves of a value of this type, by projection."""
-        pairs, form = children(type)
+        pairs, form = ((), LEAF) if isinstance(type, Tensor) else children(type)
         if form == LEAF:
             return [a]
         return [leaf for key, t in pairs for leaf in self.leaves(self.let(Component(a, key), t), t)]
@@ -166,22 +166,23 @@ class Builder:
             return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
         if eqn.primitive is eval_p:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
-        if eqn.primitive.name == "scan":
-            return self.loop(eqn, operands)
-        if eqn.primitive.name == "while":
-            return repeated(self, eqn, operands)
-        if eqn.primitive.name == "cond":
-            return branched(self, eqn, operands)
-        if eqn.primitive.name == "custom_linear_solve":
-            return solved(self, eqn, operands)
-        if eqn.primitive.name == "remat2":
-            return checkpointed(self, eqn, operands)
-        if self.functions and concerns_functions(eqn):
-            results = structural(self, eqn, operands)
-            if results is None:
-                raise refused(eqn, self.calls)
-            return results
-        return self.primitive(eqn, operands)
+        match eqn.primitive.name:
+            case "scan":
+                return self.loop(eqn, operands)
+            case "while":
+                return repeated(self, eqn, operands)
+            case "cond":
+                return branched(self, eqn, operands)
+            case "custom_linear_solve":
+                return solved(self, eqn, operands)
+            case "remat2":
+                return checkpointed(self, eqn, operands)
+            case _ if self.functions and concerns_functions(eqn):
+                if (results := structural(self, eqn, operands)) is None:
+                    raise refused(eqn, self.calls)
+                return results
+            case _:
+                return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""

@@ -40,7 +40,7 @@ MUTANTS = {
     ),
     "a result is not captured": (
         "a capture that is the result",
-        Code(lambda_terms.free_variables, "(*used, block.result)", "used"),
+        Code(lambda_terms.free_variables, "{**used, block.result: None}", "used"),
     ),
     "inner abstractions capture nothing": (
         "two captures, the later one first",
