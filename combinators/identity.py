@@ -57,7 +57,7 @@ class Interned(type):
                 parts.append(a)
                 terms.append(a)
             elif type(a) is tuple and are_terms(a):
-                parts.append((tuple, *a))
+                parts.append(a)
                 terms += a
             else:
                 parts.append(key_of(a))

@@ -16,7 +16,7 @@ from jax.interpreters import partial_eval
 from combinators import staging
 from compile_ccc import compat
 
-_is_variable = attrgetter("__hash__")  # a literal has none
+is_variable = attrgetter("__hash__")  # a literal has none
 
 
 def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any], set[Any]]:
@@ -24,7 +24,7 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
 
     Of an equation with programs in it, only what is read of its results is left.
     """
-    read, alive = {*filter(_is_variable, outputs)}, []
+    read, alive = {*filter(is_variable, outputs)}, []
     for equation in reversed(equations):
         if not equation.effects:
             if read.isdisjoint(equation.outvars):
@@ -32,7 +32,7 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
             if not read.issuperset(equation.outvars):
                 wanted = [v in read for v in equation.outvars]
                 equation = _narrowed(equation, wanted) if _has_dead(equation, wanted) else equation
-        read.update(filter(_is_variable, equation.invars))
+        read.update(filter(is_variable, equation.invars))
         alive.append(equation)
     return alive[::-1], read
 
@@ -88,7 +88,7 @@ def reached(program: Any, given: Sequence[bool]) -> list[bool]:
     """Which outputs of a program depend on one of these inputs."""
     moved = {v for v, g in zip(program.invars, given, strict=True) if g}
     for equation in program.eqns:
-        if moved.isdisjoint(filter(_is_variable, equation.invars)):
+        if moved.isdisjoint(filter(is_variable, equation.invars)):
             continue
         if equation.primitive.name in _LOOKED_INTO:
             operands = [type(v) is not jex.Literal and v in moved for v in equation.invars]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count, filterfalse
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -14,7 +16,7 @@ import numpy as np
 from combinators import staging
 from combinators.memo import remembered
 from compile_ccc import compat
-from compile_ccc.flow import needed
+from compile_ccc.flow import is_variable, needed
 
 
 @dataclass(eq=False)
@@ -93,8 +95,7 @@ class Program:
     @cached_property
     def literals(self) -> list[Any]:
         """The literals that it reads."""
-        read = [v for equation in self.equations for v in equation.invars]
-        return [v for v in (*read, *self.outputs) if type(v) is jex.Literal]
+        return [*filterfalse(is_variable, chain(*map(_operands, self.equations), self.outputs))]
 
     @cached_property
     def steps(self) -> list[tuple[Any, list[int], list[Any]]]:
@@ -102,8 +103,8 @@ class Program:
 
         Variables have the first places, then come literals, then results in their order.
         """
-        place = self._places
-        return [(e, [place[id(v)] for v in e.invars], [v.aval for v in e.outvars]) for e in self.equations]
+        places = lambda variables: [*map(self._places.__getitem__, map(id, variables))]
+        return [(e, places(e.invars), [*map(_type, e.outvars)]) for e in self.equations]
 
     @cached_property
     def results(self) -> list[int]:
@@ -112,13 +113,13 @@ class Program:
 
     @cached_property
     def _places(self) -> dict[int, int]:
-        results = [v for equation in self.equations for v in equation.outvars]
-        return {id(v): i for i, v in enumerate((*self.variables, *self.literals, *results))}
+        values = chain(self.variables, self.literals, *map(_results, self.equations))
+        return dict(zip(map(id, values), count(), strict=False))
 
     @cached_property
     def jaxpr(self) -> Any:
         """The program for JAX: constants first, then inputs."""
-        effects = frozenset().union(*(equation.effects for equation in self.equations if equation.effects))
+        effects = frozenset().union(*map(_effects, self.equations))
         names = staging.names(self.name, len(self.variables), len(self.outputs))
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
@@ -148,6 +149,8 @@ class Program:
         return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
 
 
+_operands, _results, _effects = attrgetter("invars"), attrgetter("outvars"), attrgetter("effects")
+_type = attrgetter("aval")
 _BROADCAST = jex.primitives.broadcast_in_dim_p
 
 

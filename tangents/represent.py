@@ -210,12 +210,10 @@ def _let(pb: Pullback, ctx: Any) -> Pullback:
 
 def _key(product: Any, key: Any) -> Any:
     """The key of a component as the product's own structure calls it."""
-    if isinstance(product, Context):
+    if isinstance(product, Context) or (type(product) in (tuple, list) and isinstance(key, int)):
         return key % len(product)
     if not isinstance(key, int) or isinstance(product, dict):
         return key
-    if type(product) in (tuple, list):
-        return key % len(product)
     keys = [k for k, _ in children(product)[0]]
     return key if key in keys else keys[key]
 
