@@ -26,12 +26,12 @@ from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
-_STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
+_STATE = frozenset({"Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace"})  # without meaning
+_ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where the same one stands again
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _HELD = "Unhashable"  # how JAX holds what is static and has no hash
 _FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _RULED = ("custom_jvp3", "custom_vjp3")
-_MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
 def function_key(f: Any) -> Hashable:
@@ -101,14 +101,17 @@ class _Walk:
         self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
-        if type(value) in identity.OWN_KEYS:
+        kind, numbers = type(value), self.numbers
+        if kind in identity.OWN_KEYS:
             return value
         if isinstance(value, PLAIN):
             return identity.key_of(value)
-        known = self.numbers.get(id(value))
+        known = numbers.get(id(value))
         if known is not None:
             return ("again", known[0])
-        self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
+        numbers[id(value)] = (len(numbers), value)  # held, so that no other value takes its place
+        if kind.__name__ in _ALIKE and (kind is object or _is_jaxs(kind)):
+            return kind
         match value:
             case types.FunctionType():
                 return self.function(value)
@@ -142,11 +145,15 @@ class _Walk:
         A user's that sets variables, or takes notes in them, counts by identity, too: another one has others.
         """
         jaxs = _is_jaxs(f)
-        captured = (*[self.of(v) for v in _cells(f, jaxs)], self.of(f.__defaults__), self.of(f.__kwdefaults__))
+        captured = tuple([self.of(v) for v in _cells(f, jaxs)])
+        defaults = (
+            [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
+        )
         if jaxs:
-            return (f.__code__, captured)
+            return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
-        return (f.__code__, captured, read, Same(f) if stored(f.__code__) or noted(f.__code__) else None)
+        own = Same(f) if stored(f.__code__) or noted(f.__code__) else None
+        return (f.__code__, captured, read, own, *defaults)
 
     def read(self, f: types.FunctionType, value: Any) -> Hashable:
         """The key of a global; functions of other modules count by identity."""
@@ -156,9 +163,7 @@ class _Walk:
     def object(self, value: Any) -> Hashable:
         """The key of an object: what it equals, and its attributes if it equals itself alone."""
         kind: type = type(value)
-        if kind is object or _is_jaxs(kind):
-            if kind.__name__ in _STATE or kind.__name__ in _MARKS:
-                return kind
+        if _is_jaxs(kind):
             return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
         return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)

@@ -22,6 +22,7 @@ from compile_ccc import compat
 from compile_ccc.flow import silenced
 from compile_ccc.programs import Program, literal_of
 
+_OF_PLATFORMS = frozenset({"platform_index", "clamp"})  # operations: a number of a branch, brought into their range
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -108,18 +109,16 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         """Appends an operation whose results have these types."""
         variables = [*map(jex.Var, types)]
         operands = [*map(_atom, wires)]
-        self._add(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        if primitive.name in _OF_PLATFORMS:
+            self._note_platform(equation)
         return [Wire(self, variable) for variable in variables]
 
-    def _add(self, equation: Any) -> None:
-        self.equations.append(equation)
-        name = equation.primitive.name
-        if name == "platform_index":
+    def _note_platform(self, equation: Any) -> None:
+        if equation.primitive.name == "platform_index":
             self.platforms[equation.outvars[0]] = equation
-        elif name == "clamp":  # a number of a branch, brought into their range
-            number = equation.invars[1]
-            if type(number) is jex.Var and number in self.platforms:
-                self.platforms[equation.outvars[0]] = self.platforms[number]
+        elif type(number := equation.invars[1]) is jex.Var and number in self.platforms:
+            self.platforms[equation.outvars[0]] = self.platforms[number]
 
     def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends one call of a program on these values."""
@@ -144,7 +143,9 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
-            self._add(equation.replace(invars=operands, outvars=results))
+            self.equations.append(copied := equation.replace(invars=operands, outvars=results))
+            if copied.primitive.name in _OF_PLATFORMS:
+                self._note_platform(copied)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
 

@@ -89,7 +89,7 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Arrow(term, atoms):
             return compose(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
         case Component(product, key):
-            return Compose((_atom(scope, product), Proj(key)))
+            return Compose((_atom(scope, product), _place(key) if type(key) is int else Proj(key)))
         case Lam():
             return compose(*_restriction(scope, e.free), translate(e))
         case App(f, x):
