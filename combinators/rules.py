@@ -36,7 +36,7 @@ _RULED = ("custom_jvp3", "custom_vjp3")
 
 def function_key(f: Any) -> Hashable:
     """A key that two functions share if they do the same: equal code that captures and reads equal values."""
-    return _Walk().of(f)
+    return walked(f)[0]
 
 
 def is_function(value: Any) -> bool:
@@ -46,9 +46,13 @@ def is_function(value: Any) -> bool:
 
 def captured_tracers(f: Any) -> list[Any]:
     """The tracers that a function captures: all that its key goes by."""
+    return walked(f)[1]
+
+
+def walked(f: Any) -> tuple[Hashable, list[Any]]:
+    """The key of a function, and the tracers that it captures."""
     walk = _Walk()
-    walk.of(f)
-    return walk.tracers
+    return walk.of(f), walk.tracers
 
 
 def held_tracers(program: Any) -> list[Any]:

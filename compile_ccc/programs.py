@@ -71,11 +71,10 @@ class Program:
         before: list[Any] = []
         rest: list[Any] = []
         for equation in self.equations:
-            alone = not equation.effects and all(type(v) is jex.Literal or v in known for v in equation.invars)
+            alone = not equation.effects and known.issuperset(filter(is_variable, equation.invars))
             (before if alone else rest).append(equation)
             known.update(equation.outvars if alone else ())
-        wanted = {v for equation in rest for v in equation.invars if type(v) is not jex.Literal}
-        wanted.update(v for v in self.outputs if type(v) is not jex.Literal)
+        wanted = {*filter(is_variable, chain(*map(_operands, rest), self.outputs))}
         results = [v for equation in before for v in equation.outvars if v in wanted]
         variables = self.variables[: len(self.constants)]
         return Program(self.constants, variables, results, before, is_high=self.is_high), rest

@@ -143,8 +143,10 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
-            self.equations.append(copied := equation.replace(invars=operands, outvars=results))
-            if copied.primitive.name in _OF_PLATFORMS:
+            primitive, effects, source = equation.primitive, equation.effects, equation.source_info
+            copied = jex.JaxprEqn(operands, results, primitive, equation.params, effects, source, equation.ctx)
+            self.equations.append(copied)
+            if primitive.name in _OF_PLATFORMS:
                 self._note_platform(copied)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
