@@ -284,9 +284,10 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
+    if jax.tree_util.all_leaves((product,)):
+        return [(None, product)], LEAF
     pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=partial(operator.is_not, product))
-    name = lambda entry: getattr(entry, _NAMES.get(type(entry), "key"))
-    return [(name(path[-1]) if path else None, component) for path, component in pairs], form
+    return [(getattr(path[-1], _NAMES.get(type(path[-1]), "key")), component) for path, component in pairs], form
 
 
 def _short(dtype: Any) -> str:
