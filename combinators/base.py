@@ -1,4 +1,4 @@
-"""What all terms have in common: they are interned, composed by `>>`, applied to values and printed.
+"""What makes a category of terms, id and composition, and what all have in common: they are interned and applied.
 
 Combinators take Python functions wherever they take terms.  What they make of these is an arrow that is no term: it
 waits for its domain, on which functions can be traced.  Who can trace them says what such an arrow is.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import singledispatch
 from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
-from combinators.errors import ArgumentError
+from combinators.errors import ArgumentError, text
 from combinators.identity import Interned
 
 
@@ -25,26 +26,17 @@ class Term(metaclass=Interned):
     holds_program: ClassVar[bool] = False
 
     def __rshift__(self, other: Any) -> Any:
-        from combinators.terms import compose
-
         return compose(self, other)
 
     def __rrshift__(self, other: Any) -> Any:
-        from combinators.terms import compose
-
         return compose(other, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        from combinators.evaluate import apply_term
-        from combinators.mixing import is_arrow, with_functions
-
         no_keywords(self, keywords)
-        return with_functions(self, arguments) if any(map(is_arrow, arguments)) else apply_term(self, arguments)
+        return value_at(self, arguments)
 
     def __repr__(self) -> str:
-        from combinators.show import brief
-
-        return brief(self)
+        return text(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How IPython and Hypothesis print terms."""
@@ -64,6 +56,34 @@ class Term(metaclass=Interned):
 def combinator[T: Term](constructor: type[T]) -> type[T]:
     """The class of a constructor of terms: a frozen dataclass whose objects are interned."""
     return dataclass(frozen=True, eq=False, repr=False, slots=True)(constructor)
+
+
+@combinator
+class Id(Term):
+    """id : τ ⇝ τ"""
+
+
+@combinator
+class Compose(Term):
+    """If fi : τi ⇝ τi+1 then f1 >> ... >> fn : τ1 ⇝ τn+1.  Chains are flat: no step is itself a chain."""
+
+    steps: tuple[Term, ...]
+
+
+def compose(*steps: Any) -> Any:
+    """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
+    return mixed("compose", _chain, *steps)
+
+
+def _chain(*steps: Term) -> Term:
+    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
+    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
+
+
+@singledispatch
+def value_at(arrow: Any, arguments: tuple[Any, ...]) -> Any:
+    """The value of a term, or of a closure, at these arguments: `combinators.evaluate` says which."""
+    raise NotImplementedError
 
 
 class Composable:

@@ -15,25 +15,16 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from combinators.base import Compose as Compose
+from combinators.base import Id as Id
 from combinators.base import Term, mixed
 from combinators.base import combinator as _term
+from combinators.base import compose as compose
 from combinators.depth import check_values
 from combinators.edges import check_key, check_loop, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.origins import anonymous
 from combinators.types import Type, children, require_types, require_values
-
-
-@_term
-class Id(Term):
-    """id : τ ⇝ τ"""
-
-
-@_term
-class Compose(Term):
-    """If fi : τi ⇝ τi+1 then f1 >> ... >> fn : τ1 ⇝ τn+1.  Chains are flat: no step is itself a chain."""
-
-    steps: tuple[Term, ...]
 
 
 @_term
@@ -97,11 +88,6 @@ class Primitive(Term):
     name: str
     params: tuple[tuple[str, Any], ...] = ()
     definition: Any = None
-
-    def __reduce__(self) -> Any:
-        from combinators.primitives import defined, named
-
-        return Term.__reduce__(self) if self.definition is None else (defined, named(self))
 
 
 @_term
@@ -221,16 +207,6 @@ class Solve(Term):
 def _kept(leaf: Any) -> Any:
     """A constant as it is now: an array of NumPy may change later, and equal terms are one object."""
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
-
-
-def compose(*steps: Any) -> Any:
-    """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
-    return mixed("compose", _chain, *steps)
-
-
-def _chain(*steps: Term) -> Term:
-    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
-    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
 
 
 def prod(*parts: Any) -> Any:

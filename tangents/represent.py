@@ -154,6 +154,11 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             assert_never(term)  # type: ignore[arg-type]
 
 
+def by_environment(term: Term, x: Any) -> Represented:
+    """(y, pullback) of `term` at a marked primal x, in the environment space."""
+    return rep(ENVIRONMENT, term, x)
+
+
 def _composed(pullbacks: list[Pullback]) -> Pullback:
     def pullback(g: Cotangent) -> Cotangent:
         for pb in reversed(pullbacks):
