@@ -1,4 +1,4 @@
-"""What makes a category of terms, id and composition, and what all have in common: they are interned and applied.
+"""What all terms have in common: they are interned, composed by `>>`, applied to values and printed.
 
 Combinators take Python functions wherever they take terms.  What they make of these is an arrow that is no term: it
 waits for its domain, on which functions can be traced.  Who can trace them says what such an arrow is.
@@ -16,7 +16,7 @@ from combinators.errors import ArgumentError, text
 from combinators.identity import Interned
 
 
-class Term(metaclass=Interned):
+class Combinator(metaclass=Interned):
     """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
 
     __slots__ = ("__weakref__", "depth", "facts", "programs")
@@ -26,10 +26,10 @@ class Term(metaclass=Interned):
     holds_program: ClassVar[bool] = False
 
     def __rshift__(self, other: Any) -> Any:
-        return compose(self, other)
+        return composite(self, other)
 
     def __rrshift__(self, other: Any) -> Any:
-        return compose(other, self)
+        return composite(other, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         no_keywords(self, keywords)
@@ -45,39 +45,23 @@ class Term(metaclass=Interned):
     def __reduce__(self) -> Any:
         return (type(self), tuple(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
 
-    def __copy__(self) -> Term:
+    def __copy__(self) -> Combinator:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Term:
+    def __deepcopy__(self, memo: Any) -> Combinator:
         return self
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
-def combinator[T: Term](constructor: type[T]) -> type[T]:
+def constructor[T: Combinator](combinator: type[T]) -> type[T]:
     """The class of a constructor of terms: a frozen dataclass whose objects are interned."""
-    return dataclass(frozen=True, eq=False, repr=False, slots=True)(constructor)
+    return dataclass(frozen=True, eq=False, repr=False, slots=True)(combinator)
 
 
-@combinator
-class Id(Term):
-    """id : τ ⇝ τ"""
-
-
-@combinator
-class Compose(Term):
-    """If fi : τi ⇝ τi+1 then f1 >> ... >> fn : τ1 ⇝ τn+1.  Chains are flat: no step is itself a chain."""
-
-    steps: tuple[Term, ...]
-
-
-def compose(*steps: Any) -> Any:
-    """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
-    return mixed("compose", _chain, *steps)
-
-
-def _chain(*steps: Term) -> Term:
-    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
-    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
+@singledispatch
+def composite(first: Any, then: Any) -> Any:
+    """first >> then: `combinators.terms` makes a chain of them."""
+    raise NotImplementedError
 
 
 @singledispatch
@@ -92,11 +76,11 @@ class Composable:
     `form` has numbers in the holes, so it is one for arrows that differ in their functions alone.
     """
 
-    term: Term
+    term: Any
     functions: tuple[Any, ...]
 
     @property
-    def form(self) -> Term:
+    def form(self) -> Any:
         """The term as an arrow from its functions."""
         raise NotImplementedError
 
@@ -104,7 +88,7 @@ class Composable:
         """The arrow with other functions in its holes."""
         raise NotImplementedError
 
-    def on(self, domain: Any) -> Term:
+    def on(self, domain: Any) -> Any:
         """The term that the arrow is on a domain, with what its functions captured as constants."""
         raise NotImplementedError
 
@@ -118,14 +102,14 @@ def holds_functions[T: Composable](kind: type[T]) -> type[T]:
     return kind
 
 
-def mixed(name: str, combinator: Callable[..., Term], *parts: Any) -> Any:
+def mixed(name: str, combinator: Callable[..., Combinator], *parts: Any) -> Any:
     """combinator(*parts), a term; an arrow that waits for its domain, if the parts are not all terms.
 
     Raises `ArgumentError` for a part that is no term, arrow or function.
     """
     if False not in [type(type(part)) is Interned for part in parts]:
         return combinator(*parts)
-    terms = tuple([part if isinstance(part, Term) else _with_holes(part) for part in parts])
+    terms = tuple([part if isinstance(part, Combinator) else _with_holes(part) for part in parts])
     only_terms(name, terms)
     return _kinds[0](combinator(*terms))
 
@@ -145,7 +129,7 @@ def _with_holes(part: Any) -> Any:
     )
 
 
-def term_on(name: str, f: Any, domain: Any) -> Term:
+def term_on(name: str, f: Any, domain: Any) -> Any:
     """The term that an arrow is on a domain; a term is itself.  Raises `ArgumentError` for what is neither."""
     if isinstance(f, Composable):
         return f.on(domain)
@@ -153,7 +137,7 @@ def term_on(name: str, f: Any, domain: Any) -> Term:
     return f
 
 
-def only_terms(combinator: str, parts: tuple[Any, ...], kinds: Any = Term) -> None:
+def only_terms(combinator: str, parts: tuple[Any, ...], kinds: Any = Combinator) -> None:
     """Raises `ArgumentError` if one of the arguments of a function is no term, or is of none of these kinds."""
     for index, part in enumerate(parts):
         if not isinstance(part, kinds):

@@ -116,7 +116,7 @@ def evaluate(term: Term, x: Any) -> Any:
                 return functions[0].recorded(term, x)
             return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)

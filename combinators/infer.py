@@ -130,7 +130,7 @@ def _infer(term: Term, x: Type) -> Type:
         case Solve(aux):
             return _solved(term, aux, *_function_and(term, x, 5))
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:

@@ -157,7 +157,7 @@ def _document(term: Term, docs: list[Any]) -> Any:
         case Solve():
             return wl.TextDoc("solve")
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 def _marked(term: Term, path: tuple[int, ...], lengths: Lengths) -> Any:
