@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from functools import singledispatch
 from hashlib import sha256
 from operator import attrgetter
+from types import FunctionType
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.extend.linear_util as linear_util
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import rules
 from combinators.depth import TERMS
 from combinators.errors import ArgumentError, DepthError
 from combinators.memo import ByObject, Table, remembered
@@ -100,6 +102,7 @@ def _too_deep(depth: int) -> DepthError:
 
 OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray})  # equal to their like alone
 _PLAIN = (bool, int, str, bytes, np.dtype)
+FUNCTIONS = (FunctionType, linear_util.WrappedFun)  # of Python, in programs of JAX
 _FLOATS, _SEQUENCES = (float, complex), (tuple, list)
 _NESTED = 64  # levels of tuples, lists and dicts in a key
 
@@ -144,8 +147,8 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
         return (kind, *[key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
         return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
-    if rules.is_function(value):
-        return ("function", rules.function_key(value))
+    if isinstance(value, FUNCTIONS):
+        return ("function", function_key(value))
     match value:
         case jex.Jaxpr():
             return ("program", _program(value), tuple([key_of(constant) for constant in value.consts]))
@@ -155,6 +158,12 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
             return _array_key(value)
         case _:
             return _object_key(value)
+
+
+@singledispatch
+def function_key(f: Any) -> Hashable:
+    """A key that two functions of Python share if they do the same: see `combinators.rules`."""
+    raise NotImplementedError
 
 
 def _array_key(array: Any) -> Hashable:

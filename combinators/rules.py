@@ -20,8 +20,8 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
-from combinators import identity
 from combinators.bytecode import loaded, noted, stored
+from combinators.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
@@ -30,18 +30,17 @@ _STATE = frozenset({"Store", "EqualStore", "DebugInfo", "InitialResultPaths", "D
 _ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where the same one stands again
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _HELD = "Unhashable"  # how JAX holds what is static and has no hash
-_FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
 _RULED = ("custom_jvp3", "custom_vjp3")
 
 
-def function_key(f: Any) -> Hashable:
-    """A key that two functions share if they do the same: equal code that captures and reads equal values."""
+@function_key.register(object)
+def _function_key(f: Any) -> Hashable:
     return walked(f)[0]
 
 
 def is_function(value: Any) -> bool:
     """Whether a parameter of a program of JAX is a Python function."""
-    return isinstance(value, _FUNCTIONS)
+    return isinstance(value, FUNCTIONS)
 
 
 def captured_tracers(f: Any) -> list[Any]:
@@ -72,7 +71,7 @@ def held_tracers(program: Any) -> list[Any]:
                     waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
                 elif kind is jex.Jaxpr:
                     waiting.append(value)
-                elif isinstance(value, _FUNCTIONS):
+                elif isinstance(value, FUNCTIONS):
                     functions.append(value)
     if not functions:
         for program in seen:
@@ -106,10 +105,10 @@ class _Walk:
 
     def of(self, value: Any) -> Hashable:
         kind, numbers = type(value), self.numbers
-        if kind in identity.OWN_KEYS:
+        if kind in OWN_KEYS:
             return value
         if isinstance(value, PLAIN):
-            return identity.key_of(value)
+            return key_of(value)
         known = numbers.get(id(value))
         if known is not None:
             return ("again", known[0])
@@ -131,9 +130,9 @@ class _Walk:
                 self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
-                return identity.key_of(value) if value.size < _LARGE else Same(value)
+                return key_of(value) if value.size < _LARGE else Same(value)
             case set() | frozenset():
-                return (type(value), frozenset(map(identity.key_of, value)))
+                return (type(value), frozenset(map(key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
             case _ if has_rule(value) and is_global_of_jax(value):
@@ -168,9 +167,9 @@ class _Walk:
         """The key of an object: what it equals, and its attributes if it equals itself alone."""
         kind: type = type(value)
         if _is_jaxs(kind):
-            return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
-        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
+        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else key_of(value)
 
 
 class Same:

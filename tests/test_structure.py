@@ -1,6 +1,7 @@
 """The shape of the repository: imports point one way, nothing private is used, public names are documented."""
 
 import ast
+import graphlib
 import importlib
 import pathlib
 import re
@@ -21,6 +22,10 @@ PUBLIC = [(package, name) for package in BELOW for name in importlib.import_modu
 
 def label(path):
     return str(path.relative_to(ROOT))
+
+
+def module_name(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def imported(tree):
@@ -46,6 +51,22 @@ def test_imports_point_one_way(path):
     used = {module.partition(".")[0] for module in imported(ast.parse(path.read_text()))}
     assert used & set(BELOW) <= BELOW[own] | {own}
     assert "diffcurry" not in used or own == "diffcurry"
+
+
+OPTIONAL = {"tangents/__init__.py"}  # imports what needs an extra where it is asked for it
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if label(path) not in OPTIONAL], ids=label)
+def test_imports_stand_at_the_top(path):
+    own = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [node.lineno for node in own if node.col_offset] == []
+
+
+def test_no_modules_import_each_other():
+    """Each module is on a floor above all that it imports: sorting them by that ends."""
+    names = {module_name(path): path for path in FILES if path.name != "__init__.py"}
+    uses = {name: set(imported(ast.parse(path.read_text()))) & set(names) for name, path in names.items()}
+    list(graphlib.TopologicalSorter(uses).static_order())
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
