@@ -39,4 +39,5 @@ def test_a_constructor_that_is_forgotten_is_found(tmp_path):
 def a_pass(kinds):
     cases = "".join(f"        case terms.{kind}():\n            return {i}\n" for i, kind in enumerate(kinds))
     imports = "from typing import assert_never\n\nfrom combinators import terms\n\n\n"
-    return f"{imports}def number(term: terms.Term) -> int:\n    match term:\n{cases}        case _:\n            assert_never(term)\n"
+    head = "def number(term: terms.Term) -> int:\n    match term:\n"
+    return f"{imports}{head}{cases}        case _:\n            assert_never(term)\n"
