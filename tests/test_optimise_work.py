@@ -61,7 +61,7 @@ def test_work_is_linear(name, monkeypatch):
 
         return count
 
-    modules = [importlib.import_module(f"compile_ccc.{name}") for name in ("optimise", "liveness")]
+    modules = [importlib.import_module(name) for name in ("compile_ccc.optimise", "compile_ccc.liveness")]
     classes = (
         (Optimiser, "optimised"),
         (sys.modules["compile_ccc.optimise"].Chain, "_rewritten"),
