@@ -38,7 +38,6 @@ def test_a_constructor_that_is_forgotten_is_found(tmp_path):
 
 def a_pass(kinds):
     cases = "".join(f"        case terms.{kind}():\n            return {i}\n" for i, kind in enumerate(kinds))
-    head = (
-        "from typing import assert_never\n\nfrom combinators import terms\n\n\ndef number(term: terms.Term) -> int:\n"
-    )
-    return f"{head}    match term:\n{cases}        case _:\n            assert_never(term)\n"
+    imports = "from typing import assert_never\n\nfrom combinators import terms\n\n\n"
+    head = "def number(term: terms.Term) -> int:\n    match term:\n"
+    return f"{imports}{head}{cases}        case _:\n            assert_never(term)\n"
