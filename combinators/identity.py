@@ -72,7 +72,7 @@ class Interned(type):
             raise _too_deep(depth)
         term = super().__call__(*arguments)
         object.__setattr__(term, "depth", depth)
-        object.__setattr__(term, "programs", max(map(_programs_in, terms), default=0) + cls.holds_program)
+        object.__setattr__(term, "programs", max(map(_programs_in, terms), default=0) + term.holds_program)
         new = _Term(term, _forget)
         new.key = key
         with _lock:
