@@ -6,7 +6,8 @@
     python3 dev.py check                            check format, lint and types
 
 The first run makes the virtual environment `.venv` beside this file, with any Python 3.12 or newer that it finds, and
-installs the project there; later runs reuse it. Commands run in the project's folder, so relative paths start there.
+installs the project there; later runs reuse it, and the programs that XLA compiled for the tests. Commands run in the
+project's folder, so relative paths start there.
 """
 
 # Whoever types `python3` may get an old interpreter, and it has to come as far as finding a newer one. Hence nothing
