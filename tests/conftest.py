@@ -5,6 +5,7 @@
 
 import functools
 import gc
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,9 +39,14 @@ settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+_tests = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def others_stay() -> Iterator[None]:
     """What was there before a test is not looked at when the test, or JAX's search for leaks, collects garbage."""
+    if next(_tests) % 500 == 0:  # what earlier ones left is garbage at last
+        gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
