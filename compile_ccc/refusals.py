@@ -125,5 +125,6 @@ def misfit(reason: str, line: str | None, term: Any = None) -> NotDifferentiable
         expected="a rule that gives what its function asks for",
         got=reason,
         line=line,
-        hint="correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple",
+        hint="correct the rule: of jax.custom_jvp a pair, "
+        "of jax.custom_vjp one cotangent for each argument, as a tuple",
     )
