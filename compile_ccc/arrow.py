@@ -156,8 +156,8 @@ def ccc(f: Callable[..., Any]) -> Arrow:
 def trace(f: Any, *arguments: Any, **keywords: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
 
-    Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.  Those that are no values, such
-    as text, are code, and no part of the domain, as in a call of `ccc(f)`.
+    Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.  Those that are no values,
+    such as text, are code, and no part of the domain, as in a call of `ccc(f)`.
     """
     f, arguments = positional(f, arguments, keywords)
     static = {i: x for i, x in enumerate(arguments) if is_static(x) and not holds_type(x)}
