@@ -26,6 +26,7 @@ from compile_ccc import jax_traces
 from compile_ccc.answers import Answers, Given, behind
 from compile_ccc.carriers import is_carrier
 from compile_ccc.ruled_calls import Ruled
+from compile_ccc.sizes import Size, Sizes
 from compile_ccc.standing import kind
 from compile_ccc.tracers import Asking, Known, asked_of, class_of, is_inexact, running
 from compile_ccc.working_out import Unknown, is_known_function, worked_out
@@ -66,6 +67,7 @@ class Asked:
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
         self.differentiates = bool(varied)
+        self.sizes = Sizes(values, _sizes_of, stand=self.differentiates)
         self._order = _order.get()
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
         self.level: int | None = 0  # within how many rules the trace is; None for a function, whose rule counts
@@ -81,6 +83,7 @@ class Asked:
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
+        self.sizes.begin(self._places)
 
     def _kind(self, place: int, value: Any) -> type:
         """Which tracer stands for an input."""
@@ -247,11 +250,14 @@ class Asked:
 
     def answers(self) -> Answers | None:
         """What Python was told, by the inputs that it depends on; None if it was told nothing."""
-        if not self.told and not self.looked:
+        bounds = self.sizes.bounds()
+        if bounds is None:
+            self.wanted |= self.sizes.places()
+        if not self.told and not self.looked and bounds == {}:
             return None
         program, given = self._program([tracer for tracers, _, _ in self.told for tracer in tracers])
         told = [(len(tracers), how, key_of(answer)) for tracers, how, answer in self.told]
-        return Answers(program, given, told, self.looked)
+        return Answers(program, given, told, bounds, self.looked)
 
     def _program(self, tracers: Sequence[Any]) -> tuple[Any, Given]:
         """The program that gives these tracers, and what its inputs are."""
@@ -261,6 +267,13 @@ class Asked:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
+
+
+def _sizes_of(value: Any) -> tuple[Sizes, Size] | None:
+    """The size of a value of a program around, with what knows it."""
+    asked = asked_of(value) if isinstance(value, Asking) else None
+    size = None if asked is None else asked.sizes.of(value)
+    return None if size is None else (asked.sizes, size)
 
 
 class _Within(Asked):

@@ -134,7 +134,9 @@ class Dispatch(Remembered):
             return
         parts = ((found, 0),) if isinstance(found, Found) else found.parts
         answers = [one.traced.answers for one, _ in parts]
-        asked = [one for (one, _), own in zip(parts, answers, strict=True) if own is not None and own.told]
+        asked = [
+            one for (one, _), own in zip(parts, answers, strict=True) if own is not None and (own.told or own.bounds)
+        ]
         if [one for one, _ in parts if one.traced.fixed] or (asked and len(parts) > 1):
             return  # which depends on values
         for one, _ in parts:
