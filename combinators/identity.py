@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from dataclasses import MISSING, fields, is_dataclass
+from functools import singledispatch
 from hashlib import sha256
 from types import FunctionType
 from typing import Any
@@ -17,7 +18,6 @@ import jax.extend.linear_util as linear_util
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import rules
 from combinators.depth import TERMS
 from combinators.errors import ArgumentError, DepthError
 from combinators.memo import ByObject, Table, remembered
@@ -149,7 +149,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
         case dict():
             return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
         case FunctionType() | linear_util.WrappedFun():
-            return ("function", rules.function_key(value))
+            return ("function", function_key(value))
         case jex.Jaxpr():
             return ("program", _program(value), tuple(map(key_of, value.consts)))
         case jax.core.Tracer():
@@ -158,6 +158,12 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
             return _array_key(value)
         case _:
             return _object_key(value)
+
+
+@singledispatch
+def function_key(f: Any) -> Hashable:
+    """A key that two functions of Python share if they do the same: see `combinators.rules`."""
+    raise NotImplementedError
 
 
 def _array_key(array: Any) -> Hashable:

@@ -20,8 +20,8 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
-from combinators import identity
 from combinators.bytecode import loaded, noted, stored
+from combinators.identity import function_key, key_of
 from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
@@ -35,8 +35,8 @@ _RULED = ("custom_jvp3", "custom_vjp3")
 _MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
-def function_key(f: Any) -> Hashable:
-    """A key that two functions share if they do the same: equal code that captures and reads equal values."""
+@function_key.register(object)
+def _function_key(f: Any) -> Hashable:
     return _Walk().of(f)
 
 
@@ -102,7 +102,7 @@ class _Walk:
         if value is None or type(value) is str:
             return value
         if isinstance(value, PLAIN):
-            return identity.key_of(value)
+            return key_of(value)
         if id(value) in self.numbers:
             return ("again", self.numbers[id(value)][0])
         self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
@@ -121,9 +121,9 @@ class _Walk:
                 self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
-                return identity.key_of(value) if value.size < _LARGE else Same(value)
+                return key_of(value) if value.size < _LARGE else Same(value)
             case set() | frozenset():
-                return (type(value), frozenset(map(identity.key_of, value)))
+                return (type(value), frozenset(map(key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
             case _ if has_rule(value) and is_global_of_jax(value):
@@ -154,9 +154,9 @@ class _Walk:
         if kind is object or _is_jaxs(kind):
             if kind.__name__ in _STATE or kind.__name__ in _MARKS:
                 return kind
-            return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
-        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
+        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else key_of(value)
 
 
 class Same:

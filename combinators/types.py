@@ -19,7 +19,7 @@ import numpy as np
 
 from combinators.depth import check_values
 from combinators.edges import whole
-from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
 from combinators.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
@@ -96,9 +96,7 @@ class Function:
         return Function, (self.dom, self.cod)
 
     def __repr__(self) -> str:
-        from combinators.outline import outline
-
-        return f"({outline(self.dom)} ⇝ {outline(self.cod)})"
+        return f"({text(self.dom)} ⇝ {text(self.cod)})"
 
 
 def type_of(value: Any) -> Type:

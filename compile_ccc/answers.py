@@ -30,6 +30,11 @@ class Answers:
     bounds: Mapping[int, float] | None  # the largest absolute values of ints; None if they are too large here
     looked: Mapping[int, type | None]  # classes of inputs that Python asked for; None of what is varied
 
+    @property
+    def of_values(self) -> bool:
+        """Whether they depend on values, and not on classes alone."""
+        return bool(self.told or self.bounds)
+
     def hold(self, inputs: Sequence[Any], varied: Set[int]) -> bool:
         """Whether Python would be told the same."""
         seen = {place: None if place in varied else class_of(inputs[place]) for place in self.looked}

@@ -14,6 +14,7 @@ from functools import partial, wraps
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 

@@ -50,8 +50,7 @@ class Sizes:
         place = self._places.get(variable)
         if place is not None and place in self._wide:
             return tuple(_bound(self._wide[place], power) for power in _POWERS)
-        found = None if place is None else self._of_outer(self._values[place])
-        if found is None:
+        if place is None or (found := self._of_outer(self._values[place])) is None:
             return None
         self._outer.add(found[0])
         self._given[place] = found[1]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from combinators.errors import ArgumentError, user_line

@@ -151,7 +151,12 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
+
+
+def by_environment(term: Term, x: Any) -> Represented:
+    """(y, pullback) of `term` at a marked primal x, in the environment space."""
+    return rep(ENVIRONMENT, term, x)
 
 
 def _composed(pullbacks: list[Pullback]) -> Pullback:

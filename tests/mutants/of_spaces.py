@@ -4,7 +4,7 @@ from tangents import environment, listing, public, sparse
 from tangents.calls import Calls
 from tests.mutants.breaking import Code
 
-ZERO = "__import__('tangents').sparse.ZERO"  # where a module does not know it
+ZERO = "__import__('sys').modules['tangents.sparse'].ZERO"  # where a module does not know it
 
 MUTANTS = {
     # the environment tangent
