@@ -28,8 +28,9 @@ def platform_of(number: Any, count: int) -> Any:
     """What asks for the platform, as one of so many, if that is what a traced number comes from; else None."""
     while (made := getattr(number, "parent", None)) is not None and made.primitive.name in _KEEPING:
         number = made.in_tracers[_KEEPING[made.primitive.name]]
-    is_platform = made is not None and made.primitive.name == "platform_index"
-    return made if is_platform and len(made.params["platforms"]) == count else None
+    if made is None or made.primitive.name != "platform_index" or len(made.params["platforms"]) != count:
+        return None
+    return made
 
 
 _KEEPING = {"clamp": 1, "convert_element_type": 0}  # operations that bring a number in range, and which operand that is

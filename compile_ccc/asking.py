@@ -272,8 +272,9 @@ class Asked:
 def _sizes_of(value: Any) -> tuple[Sizes, Size] | None:
     """The size of a value of a program around, with what knows it."""
     asked = asked_of(value) if isinstance(value, Asking) else None
-    size = None if asked is None else asked.sizes.of(value)
-    return None if size is None else (asked.sizes, size)
+    sizes = None if asked is None else asked.sizes
+    size = None if sizes is None else sizes.of(value)
+    return None if sizes is None or size is None else (sizes, size)
 
 
 class _Within(Asked):
