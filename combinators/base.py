@@ -13,7 +13,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, text
-from combinators.identity import Interned
+from combinators.identity import Interned, are_terms
 
 
 class Combinator(metaclass=Interned):
@@ -107,7 +107,7 @@ def mixed(name: str, combinator: Callable[..., Combinator], *parts: Any) -> Any:
 
     Raises `ArgumentError` for a part that is no term, arrow or function.
     """
-    if False not in [type(type(part)) is Interned for part in parts]:
+    if are_terms(parts):
         return combinator(*parts)
     terms = tuple([part if isinstance(part, Combinator) else _with_holes(part) for part in parts])
     only_terms(name, terms)

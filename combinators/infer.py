@@ -168,9 +168,7 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
     """The component of a product, of types or of values, that `proj(key)` names.  Raises `ProjectionError`."""
     try:
         match product:
-            case tuple() | list() | Context() if isinstance(key, int):
-                return product[key]
-            case dict():
+            case Context() | tuple() | list() | dict() if isinstance(key, int) or isinstance(product, dict):
                 return product[key]
             case Closure() | Sum():
                 raise KeyError(key)
@@ -222,6 +220,8 @@ def _accepts(expected: Type, got: Type) -> bool:
 
 def _leaf_accepts(expected: Type, got: Type) -> bool:
     match expected, got:
+        case Tensor(), _:
+            return bool(expected == got)
         case Function(dom, cod), Closure():
             argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
             return argument_agrees and accepts(cod, _apply(got, dom))

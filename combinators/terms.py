@@ -229,8 +229,9 @@ def compose(*steps: Any) -> Any:
 
 
 def _chain(*steps: Term) -> Term:
-    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
-    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
+    if Compose in map(type, steps):
+        steps = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
+    return steps[0] if len(steps) == 1 else Compose(steps) if steps else Id()
 
 
 def prod(*parts: Any) -> Any:

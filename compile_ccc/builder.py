@@ -12,7 +12,7 @@ from jax.dtypes import float0
 
 from combinators import staging
 from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
-from combinators.types import LEAF, Function, Type, children
+from combinators.types import LEAF, Function, Tensor, Type, children
 from compile_ccc import compat
 from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Atom, Block, Component, Constant, Expression, Product, Var
@@ -56,7 +56,7 @@ class Builder:
 
     def leaves(self, a: Any, type: Type) -> list[Any]:
         """Binds the leaves of a value of this type, by projection."""
-        pairs, form = children(type)
+        pairs, form = ((), LEAF) if isinstance(type, Tensor) else children(type)
         if form == LEAF:
             return [a]
         return [leaf for key, t in pairs for leaf in self.leaves(self.let(Component(a, key), t), t)]

@@ -39,7 +39,7 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
         number = jax.core.ShapedArray((), np.dtype(np.int32))
         (which,) = recorder.append(platform.primitive, platform.params, [], [number], jex.no_effects)
         params["branches_platforms"] = platform.params["platforms"]
-    wires = [recorder.wire(value) for value in (which, *values.values())]
+    wires = recorder.wires((which, *values.values()))
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
 

@@ -58,6 +58,6 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
         "const_lengths": form(*(len(program.constants) for program in programs)),
         "jaxprs": form(*(program.jaxpr for program in programs)),
     }
-    wires = [recorder.wire(value) for value in (*values, *jax.tree.leaves(b))]
+    wires = recorder.wires((*values, *jax.tree.leaves(b)))
     results = recorder.append(_SOLVE, params, wires, [v.aval for v in programs[2].outputs], jex.no_effects)
     return programs[2].form.unflatten(results)

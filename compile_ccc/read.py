@@ -87,22 +87,23 @@ class Reader(Builder):
             return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
         if eqn.primitive is eval_p:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
-        if eqn.primitive.name == "scan":
-            return self.loop(eqn, operands)
-        if eqn.primitive.name == "while":
-            return repeated(self, eqn, operands)
-        if eqn.primitive.name == "cond":
-            return branched(self, eqn, operands)
-        if eqn.primitive.name == "custom_linear_solve":
-            return solved(self, eqn, operands)
-        if eqn.primitive.name == "remat2":
-            return checkpointed(self, eqn, operands)
-        if self.functions and concerns_functions(eqn):
-            results = structural(self, eqn, operands)
-            if results is None:
-                raise refused(eqn, self.calls)
-            return results
-        return self.primitive(eqn, operands)
+        match eqn.primitive.name:
+            case "scan":
+                return self.loop(eqn, operands)
+            case "while":
+                return repeated(self, eqn, operands)
+            case "cond":
+                return branched(self, eqn, operands)
+            case "custom_linear_solve":
+                return solved(self, eqn, operands)
+            case "remat2":
+                return checkpointed(self, eqn, operands)
+            case _ if self.functions and concerns_functions(eqn):
+                if (results := structural(self, eqn, operands)) is None:
+                    raise refused(eqn, self.calls)
+                return results
+            case _:
+                return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""

@@ -36,15 +36,15 @@ MUTANTS = {
     ),
     "operands are reversed": (
         "two captures",
-        Code(translate._expression, "_tuple(scope, operands)", "_tuple(scope, operands[::-1])"),
+        Code(translate._expression, "_tuple(scope, atoms)", "_tuple(scope, atoms[::-1])"),
     ),
     "a result is not captured": (
         "a capture that is the result",
-        Code(lambda_terms.free_variables, "(*used, block.result)", "used"),
+        Code(lambda_terms.free_variables, "{**used, block.result: None}", "used"),
     ),
     "inner abstractions capture nothing": (
         "two captures, the later one first",
-        Code(lambda_terms.atoms, "yield from free", "yield from ()"),
+        Code(lambda_terms.atoms, "return free", "return ()"),
     ),
     "arguments of an application are reversed": (
         "a function of two arguments",
