@@ -11,8 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Protocol
 
@@ -156,17 +155,17 @@ _room = _Room()
 _inside = threading.local()
 
 
-@contextmanager
-def users_own() -> Generator[None]:
+class users_own:
     """For code of users inside of `deep` functions: about as much room as they have outside of it."""
-    limit, was_deep = _room.lower(), getattr(_inside, "deep", False)
-    _inside.deep = False
-    try:
-        yield
-    finally:
-        _inside.deep = was_deep
-        if limit is not None:
-            _room.heighten(limit)
+
+    def __enter__(self) -> None:
+        self._limit, self._was_deep = _room.lower(), getattr(_inside, "deep", False)
+        _inside.deep = False
+
+    def __exit__(self, *error: Any) -> None:
+        _inside.deep = self._was_deep
+        if self._limit is not None:
+            _room.heighten(self._limit)
 
 
 def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -34,14 +33,17 @@ from compile_ccc.working_out import Unknown, is_known_function, worked_out
 _order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
 
 
-@contextmanager
-def derived(times: int) -> Generator[None]:
+class derived:
     """Inside of the `with`, one operation takes so many derivatives of what is traced."""
-    token = _order.set(times)
-    try:
-        yield
-    finally:
-        _order.reset(token)
+
+    def __init__(self, times: int):
+        self._times = times
+
+    def __enter__(self) -> None:
+        self._token = _order.set(self._times)
+
+    def __exit__(self, *error: Any) -> None:
+        _order.reset(self._token)
 
 
 def times_derived() -> int:

@@ -149,9 +149,11 @@ class Dispatch(Remembered):
         if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
         ground = _ground(((found, 0),) if isinstance(found, Found) else found.parts)
+        if ground is None:
+            return
         leaves, form = jax.tree.flatten(arguments)
         known = as_records(arguments) is arguments and _concrete().issuperset(map(type, leaves))
-        if ground is None or ground.watch.reason or not known:
+        if ground.watch.reason or not known:
             return
         origins = None
         whole, given = numbered((closure, x))
@@ -178,12 +180,11 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     None if that cannot be said: if it is values, or what several functions were told; or what they read is not watched,
     which is said once.
     """
-    unwatched = next((one for one, _ in parts if one.traced.read.reason), None)
     told = [one for one, _ in parts if one.traced.answers is not None and one.traced.answers.of_values]
     if [one for one, _ in parts if one.traced.fixed] or (told and len(parts) > 1):
         return None
-    if unwatched is not None:
-        _tell(unwatched.traced.read, unwatched.f)
+    if unwatched := [one for one, _ in parts if one.traced.read.reason]:
+        _tell(unwatched[0].traced.read, unwatched[0].f)
         return None
     watch, variables = Watch(), []
     for one, start in parts:

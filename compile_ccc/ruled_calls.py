@@ -7,8 +7,7 @@ itself needs, for derivatives of derivatives, are one level further in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
@@ -64,21 +63,24 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
     return attempt
 
 
-@contextmanager
-def levels_of(program: Any) -> Generator[int]:
+class levels_of:
     """Inside of the `with`, at least as many levels of rules are looked into as were needed for this program."""
-    look, known = _look.get(), _levels.get(program) or 0
-    if look.levels > known:
-        _levels.drop(program)
-        _levels.put(program, look.levels)
-    inner = _Look(known) if known > look.levels else look
-    token = _look.set(inner)
-    try:
-        yield inner.levels
-    finally:
-        _look.reset(token)
-        if inner.reached and look is not _NONE:
-            look.levels, look.reached = inner.levels, True
+
+    def __init__(self, program: Any):
+        self._look, known = _look.get(), _levels.get(program) or 0
+        if self._look.levels > known:
+            _levels.drop(program)
+            _levels.put(program, self._look.levels)
+        self._inner = _Look(known) if known > self._look.levels else self._look
+
+    def __enter__(self) -> int:
+        self._token = _look.set(self._inner)
+        return self._inner.levels
+
+    def __exit__(self, *error: Any) -> None:
+        _look.reset(self._token)
+        if self._inner.reached and self._look is not _NONE:
+            self._look.levels, self._look.reached = self._inner.levels, True
 
 
 class Ruled(Traced):

@@ -45,7 +45,8 @@ def of_arguments(
         h = setting_aside(g, arguments, asked) if has_aux else g
         with derived(times):
             closure, arguments, asked, found = closed_over_static(h, arguments, asked)
-        found = found and replace(found, f=g)
+        if found is not None and found.f is not g:
+            found = replace(found, f=g)
         check([arguments[i] for i in asked])
         return spec(len(arguments), asked, not is_one(argnums)), closure, pack(arguments), found
 
