@@ -88,8 +88,8 @@ class Program:
     @cached_property
     def nonzero(self) -> list[int]:
         """The numbers of the outputs that are no zeros, where these are written out."""
-        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and _is_zero(e.invars[0])}
-        zero = lambda v: _is_zero(v) if type(v) is jex.Literal else v in zeros
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and is_zero(e.invars[0])}
+        zero = lambda v: is_zero(v) if type(v) is jex.Literal else v in zeros
         return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
@@ -147,7 +147,8 @@ class Program:
 _BROADCAST = jex.primitives.broadcast_in_dim_p
 
 
-def _is_zero(v: Any) -> bool:
+def is_zero(v: Any) -> bool:
+    """Whether a value of a program is a literal of zeros."""
     if type(v) is not jex.Literal:
         return False
     value = np.asarray(v.val)

@@ -26,6 +26,7 @@ from compile_ccc.recording import record, recorded, row_types
 from compile_ccc.scans import scan
 from tangents.calls import Calls
 from tangents.leaves import arriving, filled, placed, present, structs
+from tangents.once import Once
 from tangents.residuals import Pulled, Residuals, Step
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
@@ -113,18 +114,20 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         if not (of_last or of_rows):
             return ZERO
         active, pulled = moving(residuals, of_last, of_rows)
+        once = Once(pulled, run)
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total), (kept, x, g_out) = carry, row
-            g_f, before, g_x = pulled(run.all_kept(kept), jax.tree.leaves(x), g_s, g_out)
-            calls = {i: c for i, c in g_f.items() if i not in total}
+            added, stacked, (calls, before, g_x) = once(kept, jax.tree.leaves(x), g_s, g_out)
             g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
-            return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
+            return (g_s, list(map(plus, total, added))), (stacked, calls, g_x)
 
-        zeros = {i: _zeros(c) for i, c in pulled.result[0].items() if not isinstance(c, Calls)}
-        start = ({i: g for i, g in filled(g_last, last, leaf).items() if i in active}, zeros)
+        start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
         rows = (kept, release(xs), of_rows)
-        (g_s, total), (calls, g_x) = scan(backward, start, rows, term.length, not term.reverse)
+        (g_s, added), (stacked, calls, g_x) = scan(
+            backward, (start, once.zeros), rows, term.length, not term.reverse
+        )
+        total = once.totals(added, stacked, kept, jax.tree.leaves(release(xs)), start, of_rows)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
 
@@ -157,14 +160,15 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
 
     def pullback(g: Cotangent) -> Cotangent:
         of_rows = arriving(g, ys, leaf)
-        pulled = residuals.at(of_rows)
+        once = Once(residuals.at(of_rows), run)
 
         def backward(kept: Any, x: Any, g_y: Found) -> Any:
-            return pulled(run.all_kept(kept), jax.tree.leaves(x), g_y)
+            return once(kept, jax.tree.leaves(x), g_y)
 
-        g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), of_rows)
-        summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
-        return pair(placed({**_stacked(g_f), **summed}, f, leaf), placed(_stacked(g_x), xs, leaf))
+        added, stacked, (calls, g_x) = jax.vmap(recorded(backward))(kept, release(xs), of_rows)
+        added = [jnp.sum(c, 0, dtype=c.dtype) for c in added]
+        total = once.totals(added, stacked, kept, jax.tree.leaves(release(xs)), of_rows)
+        return pair(placed({**_stacked(calls), **total}, f, leaf), placed(_stacked(g_x), xs, leaf))
 
     return ys, pullback if is_active(ys, leaf) else nothing
 

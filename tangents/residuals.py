@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -75,18 +75,27 @@ class Residuals:
         constants, program.constants = program.constants, []
         return Pulled(program, [self._source(value) for value in constants], given, forms[0])
 
-    def _source(self, value: Any) -> Callable[[Any, Any], Any]:
+    def _source(self, value: Any) -> Source:
         if id(value) in self._at_hand:
-            place = self._at_hand[id(value)]
-            return lambda _, inputs: inputs[place]
+            return Source("input", self._at_hand[id(value)])
         if id(value) in self._unvarying or not isinstance(value, jax.core.Tracer):
-            return lambda *_: value
+            return Source("outside", value)
         if id(value) not in self._places:
             assert not self._known, "a pullback for fewer cotangents needs no other residuals"
             self._places[id(value)] = len(self.kept)
             self.kept.append(value)
-        number = self._places[id(value)]
-        return lambda kept, _: kept[number]
+        return Source("kept", self._places[id(value)])
+
+
+class Source(NamedTuple):
+    """Where a residual is: the number of a "kept" one or of an "input", or a value from "outside"."""
+
+    kind: str
+    at: Any
+
+    def of(self, kept: list[Any], inputs: list[Any]) -> Any:
+        """The residual."""
+        return self.at if self.kind == "outside" else (kept if self.kind == "kept" else inputs)[self.at]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +103,7 @@ class Pulled:
     """A pullback over residuals for some cotangents: its program, whose constants come first, and where they are."""
 
     program: Program
-    sources: list[Callable[[Any, Any], Any]]
+    sources: list[Source]
     given: Any
     form: Any
 
@@ -105,9 +114,13 @@ class Pulled:
 
     def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""
-        constants = [source(kept, inputs) for source in self.sources]
-        operands = [*constants, *self.given.flatten_up_to(cotangents)]
+        operands = self.operands(kept, inputs, *cotangents)
         return self.form.unflatten((call if self.program.name else run)(self.program, operands))
+
+    def operands(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> list[Any]:
+        """What the program is given."""
+        constants = [source.of(kept, inputs) for source in self.sources]
+        return [*constants, *self.given.flatten_up_to(cotangents)]
 
 
 class Step:
@@ -127,6 +140,10 @@ class Step:
         results = call(self._program, jax.tree.leaves(arguments))
         *result, _ = self._program.form.unflatten(results)
         return (*result, [results[i] for i in self._numbers if i not in self._fixed])
+
+    def stays(self, number: int) -> bool:
+        """Whether the residual of this number is the same in each step."""
+        return self._numbers[number] in self._fixed
 
     def all_kept(self, varying: list[Any]) -> list[Any]:
         """All residuals, from those that vary."""
