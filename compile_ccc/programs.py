@@ -65,6 +65,14 @@ class Program:
         facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
         return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
 
+    def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
+        """The program of some of its values from its constants and from others of its values, which are known."""
+        given = set(known)
+        others = lambda vs: [jex.Var(v.aval) if v in given else v for v in vs]
+        equations = [e if given.isdisjoint(e.outvars) else e.replace(outvars=others(e.outvars)) for e in self.equations]
+        constants = [(v, value) for v, value in zip(self.variables, self.constants, strict=False) if v not in given]
+        return Program.pruned(constants, [*known], [*wanted], equations, form, self.name, self.is_high)
+
     def split(self) -> tuple[Program, list[Any]]:
         """The program of what depends on the constants alone, and the equations of the rest."""
         known = set(self.variables[: len(self.constants)])

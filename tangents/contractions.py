@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,36 @@ from jax import lax
 
 from compile_ccc.compat import only_operation
 
-type Operand = tuple[Any, bool]  # a value, and whether it is rows of such values
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Rows that are those of their parts, concatenated along an axis."""
+
+    parts: list[Any]
+    axis: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(part.size for part in self.parts)
+
+    def whole(self) -> Any:
+        """The rows as one array."""
+        return jnp.concatenate([whole(part) for part in self.parts], self.axis)
+
+
+def whole(rows: Any) -> Any:
+    """Rows as one array."""
+    return rows.whole() if isinstance(rows, Joined) else rows
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """`fits(equation, varying)`: for which operands that vary; `run(equation, *operands)`: the sum over the rows."""
+    """`fits(equation, varying)`: for which operands that vary; `run(equation, *operands)`: the sum over the rows.
+
+    Operands that vary are rows of values, and may be `Joined`.
+    """
 
     fits: Callable[[Any, list[bool]], bool]
     run: Callable[..., Any]
@@ -28,11 +53,26 @@ def bound(e: Any, operands: Iterable[Any]) -> list[Any]:
     return list(results) if e.primitive.multiple_results else [results]
 
 
-def _dot(e: Any, a: Operand, b: Operand) -> Any:
+def _dot(e: Any, a: Any, b: Any) -> Any:
+    """Σ aᵢ · bᵢ; with parts, [a, a'] · b = [a · b, a' · b]: rows that are larger than the product are not copied."""
     (ca, cb), (ba, bb) = e.params["dimension_numbers"]
-    next_to = lambda axes: tuple(axis + 1 for axis in axes)
-    numbers = (((0, *next_to(ca)), (0, *next_to(cb))), (next_to(ba), next_to(bb)))
-    return e.primitive.bind(a[0], b[0], **{**e.params, "dimension_numbers": numbers})
+    free = lambda v, *used: [i for i in range(v.aval.ndim) if not any(i in axes for axes in used)]
+    free_a, free_b = free(e.invars[0], ca, ba), free(e.invars[1], cb, bb)
+    size = e.outvars[0].aval.size
+    if isinstance(a, Joined) and a.axis - 1 in free_a and a.size > size:
+        place = len(ba) + free_a.index(a.axis - 1)
+        return jnp.concatenate([_dot(e, part, b) for part in a.parts], place)
+    if isinstance(b, Joined) and b.axis - 1 in free_b and b.size > size:
+        place = len(ba) + len(free_a) + free_b.index(b.axis - 1)
+        return jnp.concatenate([_dot(e, a, part) for part in b.parts], place)
+    a, b, leading = whole(a), whole(b), tuple(range(len(ca)))
+    if tuple(ca) == tuple(cb) == leading and not ba:  # one axis to contract: XLA would transpose for several
+        a, b = (jnp.reshape(x, (math.prod(x.shape[: 1 + len(ca)]), *x.shape[1 + len(ca) :])) for x in (a, b))
+        numbers = (((0,), (0,)), ((), ()))
+    else:
+        next_to = lambda axes: tuple(axis + 1 for axis in axes)
+        numbers = (((0, *next_to(ca)), (0, *next_to(cb))), (next_to(ba), next_to(bb)))
+    return e.primitive.bind(a, b, **{**e.params, "dimension_numbers": numbers})
 
 
 def _is_plain_sum(e: Any, varying: list[bool]) -> bool:
@@ -41,22 +81,22 @@ def _is_plain_sum(e: Any, varying: list[bool]) -> bool:
     return varying == [False, True, True] and plain
 
 
-def _scatter_add(e: Any, x: Operand, indices: Operand, updates: Operand) -> Any:
+def _scatter_add(e: Any, x: Any, indices: Any, updates: Any) -> Any:
     numbers = e.params["dimension_numbers"]
     numbers = lax.ScatterDimensionNumbers(
         tuple(axis + 1 for axis in numbers.update_window_dims),
         numbers.inserted_window_dims,
         numbers.scatter_dims_to_operand_dims,
     )
-    return lax.scatter_add(x[0], indices[0], updates[0], numbers, mode=e.params["mode"])
+    return lax.scatter_add(x, whole(indices), whole(updates), numbers, mode=e.params["mode"])
 
 
-def _write(e: Any, x: Operand, update: Operand, *starts: Operand) -> Any:
+def _write(e: Any, x: Any, update: Any, *starts: Any) -> Any:
     """Windows that move into the array as a whole, as those of slices do, are added to what is there."""
-    count, axes = update[0].shape[0], tuple(range(x[0].ndim))
-    indices = jnp.stack([jnp.broadcast_to(jnp.asarray(start), count) for start, _ in starts], -1)
+    update, axes = whole(update), tuple(range(x.ndim))
+    indices = jnp.stack([jnp.broadcast_to(jnp.asarray(start), len(update)) for start in starts], -1)
     numbers = lax.ScatterDimensionNumbers(tuple(axis + 1 for axis in axes), (), axes)
-    return lax.scatter_add(x[0], indices, update[0], numbers, mode=lax.GatherScatterMode.CLIP)
+    return lax.scatter_add(x, indices, update, numbers, mode=lax.GatherScatterMode.CLIP)
 
 
 CONTRACTIONS = {

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from compile_ccc.recording import opened, run
 from tangents.calls import Calls
-from tangents.residuals import Pulled, Step
+from tangents.residuals import Pulled
+from tangents.steps import Step
 from tangents.sums import Sums
 
 
@@ -21,7 +22,7 @@ class Once:
     """
 
     def __init__(self, pulled: Pulled, step: Step):
-        self._pulled, self._step = pulled, step
+        self._pulled = pulled
         program = opened(pulled.program)
         found, *rest = pulled.form.unflatten(range(len(program.outputs)))
         summed = {i: number for i, number in found.items() if not isinstance(number, Calls)}
@@ -37,12 +38,12 @@ class Once:
         self._inside = self._sums.inside((calls, *rest))
         self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]
 
-    def __call__(self, varying: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
-        """One step backwards, on the residuals that vary."""
-        operands = self._pulled.operands(self._step.all_kept(varying), inputs, *cotangents)
+    def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
+        """One step backwards, on its residuals."""
+        operands = self._pulled.operands(kept, inputs, *cotangents)
         return self._inside.form.unflatten(run(self._inside, operands))
 
     def totals(self, added: list[Any], stacked: list[Any], kept: list[Any], inputs: list[Any], *rows: Any) -> Any:
         """The sums by their numbers, from those of all steps, and from rows."""
-        operands = self._pulled.operands(self._step.all_kept(kept), inputs, *rows)
+        operands = self._pulled.operands(kept, inputs, *rows)
         return dict(zip(self._numbers, self._sums.totals(added, stacked, operands), strict=True))

@@ -19,7 +19,7 @@ import jax.extend.core as jex
 
 from compile_ccc.flow import reached
 from compile_ccc.programs import Program
-from compile_ccc.recording import call, hoisted, record, run
+from compile_ccc.recording import call, record, run
 
 
 class Residuals:
@@ -121,34 +121,6 @@ class Pulled:
         """What the program is given."""
         constants = [source.of(kept, inputs) for source in self.sources]
         return [*constants, *self.given.flatten_up_to(cotangents)]
-
-
-class Step:
-    """One step of a loop as a program whose result, a tuple, ends in the list of its residuals.
-
-    What depends on nothing that varies is worked out before the loop; residuals of that kind are kept once.
-    """
-
-    def __init__(self, program: Program, residuals: int):
-        self._program = hoisted(program)
-        self._fixed = self._program.fixed()
-        count = len(self._program.outputs)
-        self._numbers = range(count - residuals, count)
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """The step's result, which ends in the residuals that vary."""
-        results = call(self._program, jax.tree.leaves(arguments))
-        *result, _ = self._program.form.unflatten(results)
-        return (*result, [results[i] for i in self._numbers if i not in self._fixed])
-
-    def stays(self, number: int) -> bool:
-        """Whether the residual of this number is the same in each step."""
-        return self._numbers[number] in self._fixed
-
-    def all_kept(self, varying: list[Any]) -> list[Any]:
-        """All residuals, from those that vary."""
-        rest = iter(varying)
-        return [self._fixed[i] if i in self._fixed else next(rest) for i in self._numbers]
 
 
 class Opened:

@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from compile_ccc.programs import Program, is_zero
-from tangents.contractions import CONTRACTIONS, bound
+from compile_ccc.recording import recorded, run
+from tangents.contractions import CONTRACTIONS, Joined, bound, whole
+from tangents.steps import cheaply
 
 _ALWAYS = {"neg", "transpose", "reshape", "reduce_sum", "broadcast_in_dim", "squeeze", "rev", "slice", "copy"}
 _OF_ONE = {"mul", "dot_general", "div", "pad", "scatter-add", "dynamic_update_slice"}  # linear in one of their operands
@@ -40,22 +42,22 @@ class Sums:
                 self._varying.update(e.outvars)
         self._outputs = [program.outputs[i] for i in outputs]
         _, stacked = self._reached(self._rows)
-        self.added, self.stacked = self._reached(self._rows.union(stacked))
+        self.added, self._wanted = self._reached(self._rows.union(stacked))
+        self.stacked = self._fewest(set(program.variables) - self._varying)
 
     def inside(self, others: Any) -> Program:
         """The program of one run, which gives what is added, what is stacked, and the outputs with these numbers."""
         numbers, form = jax.tree.flatten(others)
         outputs = [*self.added, *self.stacked, *(self.program.outputs[i] for i in numbers)]
         blanks = [0] * len(self.added), [0] * len(self.stacked), form.unflatten(numbers)
-        given = list(zip(self.program.variables, self.program.constants, strict=False))
-        inputs = self.program.variables[len(given) :]
-        facts = (jax.tree.structure(blanks), self.program.name, self.program.is_high)
-        return Program.pruned(given, inputs, outputs, self.program.equations, *facts)
+        inputs = self.program.variables[len(self.program.constants) :]
+        return self.program.between(inputs, outputs, jax.tree.structure(blanks))
 
     def totals(self, added: Sequence[Any], stacked: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
         """The sums of the outputs; `inputs` are the values of those that are fixed, and the rows of others."""
         values = dict(zip(self.program.variables, (*self.program.constants, *inputs), strict=True))
         rows = {v: values[v] for v in self._rows} | dict(zip(self.stacked, stacked, strict=True))
+        rows |= self._rows_again(rows, values)
         fixed = {v: value for v, value in values.items() if v not in self._varying}
         sums = dict(zip(self.added, added, strict=True))
 
@@ -64,14 +66,14 @@ class Sums:
 
         def total(v: Any) -> Any:
             if v not in sums:
-                sums[v] = jnp.sum(rows[v], 0, dtype=v.aval.dtype)
+                sums[v] = jnp.sum(whole(rows[v]), 0, dtype=v.aval.dtype)
             return sums[v]
 
         for e in self._after(sums.keys() | rows.keys(), fixed.keys()):
             if not self._varying_of(e):
                 fixed.update(zip(e.outvars, bound(e, map(value, e.invars)), strict=True))
             elif self._contracts(e):
-                operands = [(rows[v], True) if self._varies(v) else (value(v), False) for v in e.invars]
+                operands = [rows[v] if self._varies(v) else value(v) for v in e.invars]
                 sums[e.outvars[0]] = CONTRACTIONS[e.primitive.name].run(e, *operands)
             else:
                 (sums[e.outvars[0]],) = bound(e, [total(v) if self._varies(v) else value(v) for v in e.invars])
@@ -118,6 +120,33 @@ class Sums:
             else:
                 left += self._varying_of(self._made[v])[::-1]
         return list(added), list(stacked)
+
+    def _fewest(self, fixed: set[Any]) -> list[Any]:
+        """What is put out for the rows that are wanted: of the same size, or parts that they are cheap to make of."""
+        size = lambda values: sum(v.aval.size for v in values)
+        parts = dict.fromkeys(part for v in self._wanted for part in self._parts(v))
+        again = cheaply(self.program, {*parts}, self._rows | fixed)
+        fewer = [v for v in parts if v not in again and v not in self._rows]
+        return fewer if size(fewer) < size(self._wanted) else self._wanted
+
+    def _rows_again(self, rows: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
+        """The rows that are wanted and not put out, from those that are."""
+        joined = [v for v in self._wanted if v not in rows]
+        wanted = list(dict.fromkeys(part for v in joined for part in self._parts(v) if part not in rows))
+        if not joined:
+            return {}
+        fixed = [v for v in values if v not in rows and v not in self._varying]
+        again = self.program.between([*fixed, *rows], wanted)
+        one = recorded(lambda *given: run(again, [*map(values.__getitem__, fixed), *given]), "rows")
+        made = rows | dict(zip(wanted, jax.vmap(one)(*rows.values()) if wanted else (), strict=True))
+        axis = lambda v: self._made[v].params["dimension"] + 1
+        return made | {v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in joined if v not in made}
+
+    def _parts(self, v: Any) -> list[Any]:
+        """What is concatenated to this value, if that varies; else the value."""
+        e = self._made[v]
+        joined = e.primitive.name == "concatenate" and len(self._varying_of(e)) == len(e.invars)
+        return list(e.invars) if joined else [v]
 
     def _after(self, summed: Iterable[Any], fixed: Iterable[Any]) -> list[Any]:
         """The equations to run after the loop: all that the outputs need, where these are summed, those fixed."""
