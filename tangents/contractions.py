@@ -13,7 +13,6 @@ from jax import lax
 from compile_ccc.compat import only_operation
 
 
-
 @dataclass(frozen=True)
 class Joined:
     """Rows that are those of their parts, concatenated along an axis."""

@@ -24,6 +24,7 @@ from compile_ccc import compat
 from compile_ccc.recorder import aval_of
 from compile_ccc.recording import record, recorded, row_types
 from compile_ccc.scans import scan
+from tangents.ahead import ahead
 from tangents.calls import Calls
 from tangents.leaves import arriving, filled, placed, present, structs
 from tangents.once import Once
@@ -100,14 +101,16 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
     _held.put(known, held)
     state = remark(release(state), held, leaf)
     _, residuals, out_marks = made
-    run = Step(program, len(residuals.kept), len(jax.tree.leaves(release(state))))
+    states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
+    products, program = ahead(program, states, inputs)
+    run = Step(program, len(residuals.kept), states, len(inputs))
 
     def body(s: Any, x: Any) -> Any:
         after, out, kept = run(s, x)
         return after, (out, kept)
 
-    last, (outputs, kept) = scan(body, release(state), release(xs), term.length, term.reverse)
-    saved, inputs, ends = run.saved(kept, outputs), jax.tree.leaves(release(xs)), jax.tree.leaves(last)
+    last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse)
+    saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -158,7 +161,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
 
     program = record(forward, row_types(release(xs)), stays=True)
     residuals, y_marks = made
-    run, inputs = Step(program, len(residuals.kept), 0), jax.tree.leaves(release(xs))
+    run, inputs = Step(program, len(residuals.kept), 0, again=False), jax.tree.leaves(release(xs))
     ys, kept = jax.vmap(run)(release(xs))
     saved = run.saved(kept, ys)
     ys = remark(ys, y_marks, leaf)

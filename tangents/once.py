@@ -15,7 +15,7 @@ from tangents.sums import Sums
 
 
 class Once:
-    """Applied, it gives what is to be added up, what is to be stacked, and the rest of what the pullback `pulled` gives.
+    """What is to be added up, what is to be stacked, and the rest of what a pullback gives.
 
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
     Lists of calls are no sums; they belong to the rest.

@@ -27,12 +27,13 @@ CHEAP = {
 class Step:
     """One step as a program on a state and on inputs, whose result, a tuple, ends in the list of its residuals.
 
-    Before them come the state after the step, of as many leaves as the one before, and outputs, if it is said how many
-    leaves a state has; else all are put out.  What depends on nothing that varies is worked out before the loop.  `carried` are the numbers of the leaves of the state after a
-    step which its pullback needs, and which are there as the state before the next step.
+    Before them come the state after the step, of as many leaves as the one before, and outputs, if the number of these
+    `states` is given; else all is put out.  The inputs of a pullback are so many `rows`.  What depends on nothing that
+    varies is worked out before the loop.  `carried` are the numbers of the leaves of the state after a step which its
+    pullback needs, and which are there as the state before the next step.
     """
 
-    def __init__(self, program: Program, residuals: int, states: int | None = None):
+    def __init__(self, program: Program, residuals: int, states: int | None = None, rows: int = 0, again: bool = True):
         self._program = whole = hoisted(program)
         count, inputs = len(whole.outputs), whole.variables[len(whole.constants) :]
         results, kept = whole.outputs[: count - residuals], whole.outputs[count - residuals :]
@@ -48,18 +49,18 @@ class Step:
             after = {v: leaf for v, leaf in after.items() if same[leaf]}
         places = {before[v]: i for i in rest if (v := kept[i]) in before}
         self._outs = {i: outs[v] for i in rest if (v := kept[i]) in outs}
-        self._after = {
-            i: after[v] for i in rest if (v := kept[i]) in after and after[v] in places and i not in self._outs
-        }
+        there = lambda v: v in after and after[v] in places and v not in before
+        self._after = {i: after[kept[i]] for i in rest if i not in self._outs and there(kept[i])}
         self.carried = list(dict.fromkeys(self._after.values()))
         self._places = [places[leaf] for leaf in self.carried]
         known = {kept[i] for i in (*self._outs, *self._after)}
         rest = [i for i in rest if i not in self._outs and i not in self._after]
-        again = cheaply(whole, {kept[i] for i in rest}, {*inputs[states:], *known})
+        xs = inputs[states:][:rows]
+        again = cheaply(whole, {kept[i] for i in rest}, {*xs, *known}) if again else set()
         self._put_out = [i for i in rest if kept[i] not in again]
         self._again = [i for i in rest if kept[i] in again]
         given = [*self._put_out, *self._outs, *self._after]
-        self._repeat = whole.between([*(kept[i] for i in given), *inputs[states:]], [kept[i] for i in self._again])
+        self._repeat = whole.between([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals
         self._first = count - residuals
 
