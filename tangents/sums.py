@@ -144,8 +144,8 @@ class Sums:
 
     def _parts(self, v: Any) -> list[Any]:
         """What is concatenated to this value, if that varies; else the value."""
-        e = self._made[v]
-        joined = e.primitive.name == "concatenate" and len(self._varying_of(e)) == len(e.invars)
+        e = self._made.get(v)
+        joined = e is not None and e.primitive.name == "concatenate" and len(self._varying_of(e)) == len(e.invars)
         return list(e.invars) if joined else [v]
 
     def _after(self, summed: Iterable[Any], fixed: Iterable[Any]) -> list[Any]:
