@@ -91,11 +91,16 @@ def test_a_cell_that_is_a_call_of_its_own():
 
 
 @pytest.mark.parametrize("functions", SPACES)
-def test_parts_of_a_cotangent_and_their_product(functions):
+@pytest.mark.parametrize("left", [False, True])
+def test_parts_of_a_cotangent_and_their_product(functions, left):
+    def product(x, w):
+        return jnp.split((w.T @ x.T) if left else x @ w, 3, axis=0 if left else 1)
+
     def loss(w, v, xs, h):  # the cotangents of both products share two parts of three
         def cell(h, x):
-            (a, b, c), (d, e, f) = jnp.split(x @ w, 3, axis=1), jnp.split(h @ v, 3, axis=1)
-            return jnp.sin(a + d) * h + jnp.cos(b + e) * jnp.tanh(c + jnp.sin(a + d) * f), h
+            (a, b, c), (d, e, f) = product(x, w), product(h, v)
+            new = jnp.cos(b + e) * jnp.tanh(c + jnp.sin(a + d) * f)
+            return jnp.sin(a + d).reshape(h.shape) * h + new.reshape(h.shape), h
 
         last, states = lax.scan(cell, h, xs, reverse=True)
         return jnp.sum(last) + jnp.sum(states**2)
@@ -167,7 +172,8 @@ def scans(jaxpr):
 
 
 def test_two_states_that_change_places():
-    loss = lambda w, xs, a, b: jnp.sum(lax.scan(lambda s, x: ((jnp.sin(s[1] * w), s[0] * x), None), (a, b), xs)[0][0])
+    step = lambda w, s, x: (jnp.sin(s[1] * w) * s[0] + x, s[0])
+    loss = lambda w, xs, a, b: jnp.sum(lax.scan(lambda s, x: (step(w, s, x), None), (a, b), xs)[0][0])
     check(loss, np.float64(0.7), draw(6), draw(3), draw(3))
 
 
