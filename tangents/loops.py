@@ -109,7 +109,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         after, out, kept = run(s, x)
         return after, (out, kept)
 
-    last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse)
+    last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse, term.unroll)
     saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
 
@@ -131,7 +131,7 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
         after = [ends[leaf] for leaf in run.carried]
         (g_s, added, _), (stacked, calls, g_x) = scan(
-            backward, (start, once.zeros, after), (saved, inputs, of_rows), term.length, not term.reverse
+            backward, (start, once.zeros, after), (saved, inputs, of_rows), term.length, not term.reverse, term.unroll
         )
         kept = run.all_rows(saved, inputs, after, term.reverse)
         total = once.totals(added, stacked, kept, inputs, start, of_rows)

@@ -12,8 +12,8 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 import combinators as C
-from compile_ccc import function
-from tangents import ahead, grad
+from compile_ccc import ccc, function, trace
+from tangents import ahead, grad, jvp
 from tangents.contractions import CONTRACTIONS, Joined
 
 SPACES = ["environment", "list"]
@@ -231,3 +231,18 @@ def test_second_derivatives_of_what_is_summed_after_the_loop():
     arguments = draw(3, 3), draw(3, 3), draw(3), draw(4, 1, 3), draw(1, 3)
     slope = lambda *arguments: sum(jnp.sum(jnp.sin(g)) for g in grad(network, (0, 1, 2))(*arguments))
     check(slope, *arguments, directions=1)
+
+
+@pytest.mark.parametrize("make", [grad, lambda f: lambda *x: jvp(f, x, x), ccc], ids=["grad", "jvp", "ccc"])
+def test_unrolled_loops_stay_so(make):
+    loss = lambda w, xs: lax.scan(lambda s, x: (jnp.sin(w * s + x), None), w, xs, unroll=3)[0]
+    program = jax.make_jaxpr(make(loss))(jnp.float32(0.5), jnp.ones(7))
+    assert {e.params["unroll"] for e in scans(program.jaxpr)} == {3}
+
+
+def test_unroll_is_a_number():
+    term = trace(lambda xs: lax.scan(lambda s, x: (s + x, None), 0.0, xs, unroll=2)[0], C.Tensor((4,))).term
+    assert "fold[unroll=2]" in str(term)
+    assert C.evaluate(term, jnp.arange(4.0)) == 6.0
+    with pytest.raises(C.errors.ArgumentError, match="unroll"):
+        C.terms.Fold(unroll=0)
