@@ -83,7 +83,7 @@ def test_d1_a_function_as_the_state(functions):
     close(value_and_grad(train)(1.0), (1.5 + 0.6**5 * (1 - 1.5), 0.6**5), 1e-5)
 
 
-def test_d3_a_fold_over_layers_that_are_functions(functions, x64):
+def test_d3_a_fold_over_layers_that_are_functions(functions):
     layers, x = [(1.2, 0.1), (-0.7, 0.3), (0.5, -0.2)], 0.9
 
     def loss(layers, x):
@@ -99,7 +99,7 @@ def test_d3_a_fold_over_layers_that_are_functions(functions, x64):
     for w, before, slope in reversed(steps):
         expected.insert(0, (g * slope * before, g * slope))
         g = g * slope * w
-    close(value_and_grad(loss, (0, 1), functions=functions)(layers, x), (value, (expected, g)))
+    close(value_and_grad(loss, (0, 1), functions=functions)(layers, x), (value, (expected, g)), 1e-5)
 
 
 def test_d5_a_fresh_closure_for_each_call(compilations, functions):
