@@ -6,7 +6,8 @@
     python3 dev.py check                            check format, lint and types
 
 The first run makes the virtual environment `.venv` beside this file, with any Python 3.12 or newer that it finds, and
-installs the project there; later runs reuse it. Commands run in the project's folder, so relative paths start there.
+installs the project there; later runs reuse it, and the programs that XLA compiled for the tests. Commands run in the
+project's folder, so relative paths start there.
 """
 
 # Whoever types `python3` may get an old interpreter, and it has to come as far as finding a newer one. Hence nothing
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 OLDEST = (3, 12)
+COMPILED = 1 << 30  # bytes of compiled programs that are kept
 
 # Each command: the extra it needs, and what it runs with the environment's Python.
 COMMANDS = {
@@ -117,6 +119,17 @@ def prepare(extra: str) -> None:
     stamp.write_text(wanted)
 
 
+def keep_compiled() -> None:
+    """Let the tests find what XLA compiled for earlier ones: in `.venv`, or in the folder that the user names to JAX.
+
+    JAX's keys hold its version, its settings and the features of the processor. What grows too large is thrown away.
+    """
+    folder = VENV / "compiled"
+    if sum(file.stat().st_size for file in folder.glob("*")) > COMPILED:
+        shutil.rmtree(str(folder))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+
+
 def command_lines(command: str, arguments: "list[str]") -> "list[list[str]]":
     """What a command runs, with the arguments passed on."""
     return [[str(PYTHON), *line, *arguments] for line in COMMANDS[command][1]]
@@ -154,6 +167,8 @@ def main(arguments: "list[str]") -> int:
         return error.returncode
     except KeyboardInterrupt:
         return 130
+    if command == "test":
+        keep_compiled()
     return run(command_lines(command, rest))
 
 

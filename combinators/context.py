@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from combinators.edges import place
+from combinators.errors import text
 
 
 class Context:
@@ -62,9 +63,7 @@ class Context:
     __hash__ = None  # type: ignore[assignment]  # entries may be arrays
 
     def __repr__(self) -> str:
-        from combinators.outline import outline
-
-        return f"Context({', '.join([outline(entry, repr) for entry in self])})"
+        return f"Context({', '.join([text(entry, repr) for entry in self])})"
 
 
 def extend(ctx: Any, entry: Any) -> Any:

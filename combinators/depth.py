@@ -62,13 +62,11 @@ def bottom_up[Node, Result](
 
 def check_values(x: Any) -> None:
     """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards."""
-    if type(x) in _leaves:
-        return
     level, depth = [x], 0
-    while level := [node for node in level if type(node) not in _leaves]:
+    while not _leaves.issuperset(map(type, level)):
         depth += 1
         check_depth(depth)
-        level = [part for node in level for part in one_level(node)]
+        level = [part for node in level if type(node) not in _leaves for part in one_level(node)]
 
 
 def check_depth(depth: int) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import linecache
 import os
 import traceback
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -64,30 +65,32 @@ class DiffcurryError(TypeError):
     def __str__(self) -> str:
         rows = [self.what]
         if self.whole is not None:
-            from combinators.show import show_marked
-
-            rows.append(show_marked(self.whole, self.path))
+            rows.append(marked(self.whole, self.path))
         elif self.part is not None:
-            rows.append(f"  in: {_text(self.part)}")
+            rows.append(f"  in: {text(self.part)}")
         rows += [
-            f"  {name}: {_text(text)}"
-            for name, text in (
+            f"  {name}: {fact if isinstance(fact, str) else text(fact)}"
+            for name, fact in (
                 ("expected", self.expected),
                 ("got", self.got),
                 ("at", self.line or None),
                 ("hint", self.hint or None),
             )
-            if text is not None
+            if fact is not None
         ]
         return "\n".join(rows)
 
 
-def _text(fact: Any) -> str:
-    if isinstance(fact, str):
-        return fact
-    from combinators.outline import outline
+@singledispatch
+def text(x: Any, whole: Callable[[Any], str] = str) -> str:
+    """The text of a term, a type or a value: `combinators.show` and `combinators.outline` say what it is."""
+    return whole(x)
 
-    return outline(fact)
+
+@singledispatch
+def marked(term: Any, path: tuple[int, ...]) -> str:
+    """The text of a term, with a mark on the part that the path leads to: see `combinators.show`."""
+    return text(term)
 
 
 class CompositionError(DiffcurryError):

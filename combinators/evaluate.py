@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import jax
 
-from combinators.base import term_on
+from combinators.base import term_on, value_at
 from combinators.calls import conform
 from combinators.context import extend
 from combinators.control import checkpoint, scan, solve, switch, while_loop
@@ -17,6 +17,7 @@ from combinators.host import with_own_exceptions
 from combinators.infer import carried, component, infer
 from combinators.joining import widen
 from combinators.memo import Facts
+from combinators.mixing import is_arrow, with_functions
 from combinators.operators import opened
 from combinators.origins import with_origins
 from combinators.primitives import bind_varying
@@ -115,7 +116,7 @@ def evaluate(term: Term, x: Any) -> Any:
                 return functions[0].recorded(term, x)
             return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
@@ -174,6 +175,7 @@ def evaluate_checked(term: Term, x: Any) -> Any:
     return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))
 
 
+@value_at.register(Closure)
 @deep
 def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
@@ -183,9 +185,12 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
     return from_records(with_own_exceptions(with_origins, partial(applied, None), f, x))
 
 
+@value_at.register(Term)
 @deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
-    """`term(*arguments)`: one call of compiled code."""
+    """`term(*arguments)`: one call of compiled code; an arrow that is applied, if functions are among the arguments."""
+    if True in map(is_arrow, arguments):
+        return with_functions(term, arguments)
     require_values(arguments)  # before JAX refuses what is no value
     return from_records(with_own_exceptions(with_origins, partial(_evaluated, term), as_records(pack(arguments))))
 

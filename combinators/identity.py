@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from functools import singledispatch
 from hashlib import sha256
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -17,7 +19,6 @@ import jax.extend.linear_util as linear_util
 import jax.numpy as jnp
 import numpy as np
 
-from combinators import rules
 from combinators.depth import TERMS
 from combinators.errors import ArgumentError, DepthError
 from combinators.memo import ByObject, Table, remembered
@@ -44,12 +45,12 @@ class Interned(type):
     """The metaclass of terms: building a term gives the one object with these fields."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, count, defaults = _fields(cls)
-        missing = count - len(arguments)
-        if keywords or missing > len(defaults):
-            term = super().__call__(*arguments, **keywords)
-            return cls(*(getattr(term, name) for name in names))
-        if missing:
+        names, defaults = _fields(cls)
+        if keywords or len(arguments) != len(names):
+            missing = len(names) - len(arguments)
+            if keywords or missing > len(defaults):
+                term = super().__call__(*arguments, **keywords)
+                return cls(*(getattr(term, name) for name in names))
             arguments += defaults[-missing:]
         parts: list[Hashable] = [cls]
         terms: list[Any] = []  # that this one is made of
@@ -57,34 +58,37 @@ class Interned(type):
             if type(type(a)) is Interned:
                 parts.append(a)
                 terms.append(a)
-            elif type(a) is tuple and {*map(type, map(type, a))} == _TERMS:
-                parts.append((tuple, *a))
+            elif type(a) is tuple and are_terms(a):
+                parts.append(a)
                 terms += a
             else:
                 parts.append(key_of(a))
         key = tuple(parts)
         known = _interned.get(key)
-        found = None if known is None else known()
-        if found is not None:
+        if known is not None and (found := known()) is not None:
             return found
-        depth = max([term.depth for term in terms], default=0) + 1
+        depth = max(map(_depth, terms), default=0) + 1
         if depth > TERMS:
             raise _too_deep(depth)
         term = super().__call__(*arguments)
         object.__setattr__(term, "depth", depth)
-        inside = max([term.programs for term in terms], default=0)
-        object.__setattr__(term, "programs", inside + term.holds_program)
+        object.__setattr__(term, "programs", max(map(_programs_in, terms), default=0) + term.holds_program)
         new = _Term(term, _forget)
         new.key = key
         with _lock:
-            known = _interned.setdefault(key, new)
-            found = known()
+            found = _interned.setdefault(key, new)()
             if found is None:  # it is about to be forgotten
-                _interned[key] = new
-        return term if found is None else found
+                _interned[key], found = new, term
+        return found
 
 
+_depth, _programs_in = attrgetter("depth"), attrgetter("programs")
 _TERMS = {Interned}
+
+
+def are_terms(values: Sequence[Any]) -> bool:
+    """Whether all of these are terms."""
+    return {*map(type, map(type, values))} <= _TERMS
 
 
 def _too_deep(depth: int) -> DepthError:
@@ -96,14 +100,16 @@ def _too_deep(depth: int) -> DepthError:
     )
 
 
-_OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef})  # no value of another type equals one of these
-_PLAIN = frozenset({bool, int, bytes})
+OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray})  # equal to their like alone
+_PLAIN = (bool, int, str, bytes, np.dtype)
+FUNCTIONS = (FunctionType, linear_util.WrappedFun)  # of Python, in programs of JAX
+_FLOATS, _SEQUENCES = (float, complex), (tuple, list)
 _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], int, tuple[Any, ...]]:
-    """The names of the fields of a kind of term, how many there are, and the defaults of the last ones.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The names of the fields of a kind of term, and the defaults of the last ones.
 
     There are no defaults if something else is made of them.
     """
@@ -116,7 +122,7 @@ def _fields(term: Any) -> tuple[tuple[str, ...], int, tuple[Any, ...]]:
         )
     names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
-    return tuple(names), len(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
+    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:
@@ -126,38 +132,38 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
+    if kind in OWN_KEYS or type(kind) is Interned:
+        return value
+    if isinstance(value, _PLAIN):
+        return (kind, value)
+    if isinstance(value, _FLOATS):
+        return (kind, repr(value))
     if not levels:
         leaves, form = jax.tree.flatten(value)
         return (form, *[key_of(leaf) for leaf in leaves])
-    if type(kind) is Interned or kind in _OWN_KEYS:
-        return value
-    if kind in _PLAIN:
-        return (kind, value)
-    if kind is tuple:
-        if value and type(value[0]) is int and {*map(type, value)} == {int}:
+    if isinstance(value, _SEQUENCES):
+        if kind is tuple and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[v if type(type(v)) is Interned else key_of(v, levels - 1) for v in value])
-    if isinstance(value, np.dtype):
-        return (np.dtype, value)
+        return (kind, *[key_of(v, levels - 1) for v in value])
+    if isinstance(value, dict):
+        return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
+    if isinstance(value, FUNCTIONS):
+        return ("function", function_key(value))
     match value:
-        case bool() | int() | str() | bytes() | None:
-            return (type(value), value)
-        case float() | complex():
-            return (type(value), repr(value))
-        case tuple() | list():
-            return (type(value), *[key_of(v, levels - 1) for v in value])
-        case dict():
-            return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
-        case FunctionType() | linear_util.WrappedFun():
-            return ("function", rules.function_key(value))
         case jex.Jaxpr():
-            return ("program", _program(value), tuple(map(key_of, value.consts)))
+            return ("program", _program(value), tuple([key_of(constant) for constant in value.consts]))
         case jax.core.Tracer():
             return ("tracer", id(value))
         case np.ndarray() | np.generic() | jax.Array():
             return _array_key(value)
         case _:
             return _object_key(value)
+
+
+@singledispatch
+def function_key(f: Any) -> Hashable:
+    """A key that two functions of Python share if they do the same: see `combinators.rules`."""
+    raise NotImplementedError
 
 
 def _array_key(array: Any) -> Hashable:
@@ -213,25 +219,25 @@ def _program_key(program: Any) -> Hashable:
         return (key_of(x.val), x.aval) if isinstance(x, jex.Literal) else number.setdefault(x, len(number))
 
     inputs = tuple((atom(v), v.aval) for v in (*program.constvars, *program.invars))
-    equations = tuple(
+    equations = [
         (
             eqn.primitive,
             tuple(map(atom, eqn.invars)),
-            tuple((atom(v), v.aval) for v in eqn.outvars),
-            tuple((name, key_of(param)) for name, param in eqn.params.items()),
+            tuple([(atom(v), v.aval) for v in eqn.outvars]),
+            *[(name, key_of(param)) for name, param in eqn.params.items()],
         )
         for eqn in program.eqns
-    )
-    return (inputs, equations, tuple(map(atom, program.outvars)))
+    ]
+    return (inputs, *equations, tuple(map(atom, program.outvars)))
 
 
 def _object_key(value: Any) -> Hashable:
-    leaves, form = jax.tree.flatten(value)
-    if len(leaves) != 1 or leaves[0] is not value:
+    if not jax.tree_util.all_leaves((value,)):
+        leaves, form = jax.tree.flatten(value)
         return (form, tuple(map(key_of, leaves)))
     try:
         hash(value)
     except TypeError:
         return (type(value), id(value))
-    types = key_of(getattr(value, "in_avals", None))  # primitives of JAX that are objects equal those of other types
-    return (type(value), value, types)
+    types = getattr(value, "in_avals", None)  # primitives of JAX that are objects equal those of other types
+    return (type(value), value, None if types is None else key_of(types))

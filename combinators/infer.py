@@ -55,7 +55,7 @@ from combinators.terms import (
     While,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
-from combinators.values import Closure, is_closure, key_of_type, kind_of
+from combinators.values import Closure, accepts, function_type, is_closure, is_function, key_of_type, kind_of
 
 
 @deep
@@ -130,7 +130,7 @@ def _infer(term: Term, x: Type) -> Type:
         case Solve(aux):
             return _solved(term, aux, *_function_and(term, x, 5))
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
@@ -168,9 +168,7 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
     """The component of a product, of types or of values, that `proj(key)` names.  Raises `ProjectionError`."""
     try:
         match product:
-            case tuple() | list() | Context() if isinstance(key, int):
-                return product[key]
-            case dict():
+            case Context() | tuple() | list() | dict() if isinstance(key, int) or isinstance(product, dict):
                 return product[key]
             case Closure() | Sum():
                 raise KeyError(key)
@@ -188,13 +186,8 @@ def component(product: Any, key: Any, part: Term | None = None) -> Any:
         ) from None
 
 
-def is_function(type: Type) -> bool:
-    """Whether a type is that of a function: an exponential, or an abstract closure."""
-    return isinstance(type, (Function, Closure))
-
-
-def function_type(f: Closure) -> Function:
-    """The exponential to which a closure belongs.  Raises `UntypedFunctionError` if its code has no annotation."""
+@function_type.register(Closure)
+def _function_type(f: Closure) -> Function:
     if f.code.argument is None:
         raise UntypedFunctionError(
             "the argument type of this function is not known", expected="a closure whose code is annotated", got=f.code,
@@ -214,8 +207,8 @@ def abstract(type: Type) -> Type:
     return jax.tree.map(lambda t: function_type(t) if is_closure(t) else t, type, is_leaf=is_closure)
 
 
-def accepts(expected: Type, got: Type) -> bool:
-    """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do."""
+@accepts.register(object)
+def _accepts(expected: Type, got: Type) -> bool:
     try:
         is_leaf = lambda type: is_function(type) or isinstance(type, Sum)
         wanted, form = jax.tree.flatten(expected, is_leaf=is_leaf)
@@ -227,6 +220,8 @@ def accepts(expected: Type, got: Type) -> bool:
 
 def _leaf_accepts(expected: Type, got: Type) -> bool:
     match expected, got:
+        case Tensor(), _:
+            return bool(expected == got)
         case Function(dom, cod), Closure():
             argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
             return argument_agrees and accepts(cod, _apply(got, dom))

@@ -26,7 +26,7 @@ from combinators.errors import CompositionError, UntypedFunctionError
 from combinators.sums import Sum
 from combinators.terms import Case, Curry, Eval, Proj, compose, prod
 from combinators.types import LEAF, Function, Type, children, same_type, type_of
-from combinators.values import Closure
+from combinators.values import Closure, accepts, function_type
 
 
 def one_of(count: int, argument: Type) -> Curry:
@@ -56,8 +56,6 @@ def join(types: list[Type], part: Any) -> Type:
 
 
 def _join_functions(functions: list[Any], part: Any) -> Type:
-    from combinators.infer import accepts
-
     stated = [f for f in functions if isinstance(f, Function)]
     if stated:
         if all(accepts(stated[0], f) for f in functions):
@@ -126,8 +124,6 @@ def _kind(f: Closure, plain: Callable[[Any], Any] = lambda leaf: leaf) -> Any:
 
 
 def _joinable(x: Any) -> Any:
-    from combinators.infer import function_type
-
     match x:
         case Closure():
             with suppress(UntypedFunctionError):

@@ -1,6 +1,6 @@
 """Types of loops: how long they are, what an element is, and the type of the state that every step keeps.
 
-Functions of different code in the state become one function of their sum (`combinators.joining`), sums with known tags
+Functions of different code in the state become one function of their sum (`joining`), sums with known tags
 sums of all that may be there.  Which they are, is found by running the step on types until nothing is added.
 """
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from combinators.base import Composable, Term
-from combinators.terms import Id, Proj, compose, curry, prod
+from combinators.base import Composable
+from combinators.terms import Id, Proj, Term, compose, curry, prod
 from combinators.types import LEAF, FunctionLike, children
 
 

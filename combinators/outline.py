@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import deep, one_level
+from combinators.errors import text
 from combinators.types import Function, leaf_type
 
 _PARTS, _LEVELS = 60, 20  # what has no more parts, and no more levels, is shown as Python shows it
 _SHOWN, _SHOWN_LEVELS = 5, 4  # of anything larger
 
 
+@text.register(object)
 @deep
 def outline(x: Any, whole: Callable[[Any], str] = str) -> str:
     """The text of a value or a type: of a small one all of it, by `whole`; of others the outside."""

@@ -6,6 +6,7 @@ JAX's definition; parameters that JAX's own functions would fill in are filled i
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 from collections.abc import Mapping
 from typing import Any
@@ -31,6 +32,7 @@ from combinators.outline import outline
 from combinators.parameters import DEFAULTS, check_parameters
 from combinators.terms import Primitive
 from combinators.types import Tensor, Type, type_of
+from combinators.values import is_function
 
 _LISTED = {p.name: p for p in vars(jex.primitives).values() if isinstance(p, jex.Primitive)}
 
@@ -116,8 +118,10 @@ def defined(name: str, params: tuple[tuple[str, Any], ...]) -> Primitive:
     return Primitive(name, params, operation)
 
 
-def named(term: Primitive) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """What `defined` finds a user's primitive by.  Raises `UnsupportedError` if its name is not its own."""
+def _reduced(term: Primitive) -> Any:
+    """What pickles a primitive.  Raises `UnsupportedError` for a user's own if its name is not its own."""
+    if term.definition is None:
+        return term.__reduce__()
     if _defined.get(term.name) is not term.definition:
         raise UnsupportedError(
             "a primitive is pickled, and its name does not tell it from others",
@@ -126,7 +130,10 @@ def named(term: Primitive) -> tuple[str, tuple[tuple[str, Any], ...]]:
             got=term.name,
             hint="as functions of Python, primitives are pickled by their names: define it by a name of its own",
         )
-    return term.name, term.params
+    return defined, (term.name, term.params)
+
+
+copyreg.pickle(Primitive, _reduced)
 
 
 def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
@@ -229,8 +236,6 @@ def _shape(term: Primitive, types: tuple[tuple[Tensor, bool], ...], x64: bool) -
 
 
 def _refusal(term: Primitive, operand: Type, index: int) -> DiffcurryError:
-    from combinators.infer import is_function
-
     if is_function(operand):
         return FunctionArithmeticError(
             f"{term.name} is applied to a function",

@@ -6,22 +6,38 @@ from its own run, are read together: where the code of one does not say what its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 
 from combinators.depth import check_values
 from combinators.errors import CompositionError
-from combinators.infer import accepts, function_type
-from combinators.neutral import Node
+from combinators.neutral import Graph, Node
 from combinators.sums import Sum, injected
 from combinators.terms import Inject
 from combinators.types import UNKNOWN, Function, Type, children, same_type
-from combinators.values import Closure
+from combinators.values import Closure, accepts, function_type
 
-if TYPE_CHECKING:
-    from combinators.semantics import Run
+
+class Run(Protocol):
+    """A term that ran on unknowns (`combinators.semantics`), as far as reading back asks it for more."""
+
+    graph: Graph
+    laws: Counter[str]
+
+    def apply(self, f: Any, x: Any) -> Any:
+        """The value of a function at an argument."""
+        ...
+
+    def unknown(self, level: int, type: Type) -> Any:
+        """An unknown of this type."""
+        ...
+
+    def normal(self, value: Any, type: Type = UNKNOWN) -> Node:
+        """The normal form of a value."""
+        ...
 
 
 def read_back(runs: Sequence[Run], values: Sequence[Any], type: Type = UNKNOWN) -> list[Node]:

@@ -20,56 +20,59 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
-from combinators import identity
 from combinators.bytecode import loaded, noted, stored
+from combinators.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
-_STATE = ("Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace")  # JAX's, without meaning
+_STATE = frozenset({"Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace"})  # without meaning
+_ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where the same one stands again
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _HELD = "Unhashable"  # how JAX holds what is static and has no hash
-_FUNCTIONS = (types.FunctionType, linear_util.WrappedFun)
-_PROGRAMS = (jex.Jaxpr, tuple, list)
 _RULED = ("custom_jvp3", "custom_vjp3")
-_MARKS = ("TraceTag", "object")  # JAX's, which only say where the same one stands again
 
 
-def function_key(f: Any) -> Hashable:
-    """A key that two functions share if they do the same: equal code that captures and reads equal values."""
-    return _Walk().of(f)
+@function_key.register(object)
+def _function_key(f: Any) -> Hashable:
+    return walked(f)[0]
 
 
 def is_function(value: Any) -> bool:
     """Whether a parameter of a program of JAX is a Python function."""
-    return isinstance(value, _FUNCTIONS)
+    return isinstance(value, FUNCTIONS)
 
 
 def captured_tracers(f: Any) -> list[Any]:
     """The tracers that a function captures: all that its key goes by."""
+    return walked(f)[1]
+
+
+def walked(f: Any) -> tuple[Hashable, list[Any]]:
+    """The key of a function, and the tracers that it captures."""
     walk = _Walk()
-    walk.of(f)
-    return walk.tracers
+    return walk.of(f), walk.tracers
 
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
-    functions, programs, seen = [], [program], {program}
-    while programs:
-        for eqn in programs.pop().eqns:
+    functions, seen, waiting = [], set[Any](), [program]
+    while waiting:
+        program = waiting.pop()
+        if program in seen or _without_functions.get(program):
+            continue
+        seen.add(program)
+        for eqn in program.eqns:
             for value in eqn.params.values():
                 kind = type(value)
-                if kind in _PLAIN or (kind is tuple and (not value or type(value[0]) is int)):
+                if kind in _PLAIN:
                     continue
-                if isinstance(value, _FUNCTIONS):
+                if kind is tuple or kind is list:
+                    waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
+                elif kind is jex.Jaxpr:
+                    waiting.append(value)
+                elif isinstance(value, FUNCTIONS):
                     functions.append(value)
-                elif isinstance(value, _PROGRAMS):
-                    inner = value if isinstance(value, tuple | list) else (value,)
-                    new = [
-                        p for p in inner if isinstance(p, jex.Jaxpr) and p not in seen and not _without_functions.get(p)
-                    ]
-                    seen.update(new)
-                    programs += new
     if not functions:
         for program in seen:
             _without_functions.put(program, True)
@@ -85,10 +88,12 @@ _without_functions: ByObject[Any, bool] = ByObject("programs without functions")
 _PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
 
 
-def _cells(f: types.FunctionType) -> list[Any]:
+def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
     """What a function captures, but for the memory of JAX's."""
-    held, jaxs = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True), _is_jaxs(f)
-    return [cell.cell_contents for name, cell in held if not is_empty(cell) and not (jaxs and name == _MEMO)]
+    if f.__closure__ is None:
+        return []
+    held = zip(f.__code__.co_freevars, f.__closure__, strict=True)
+    return [cell.cell_contents for name, cell in held if not (jaxs and name == _MEMO) and not is_empty(cell)]
 
 
 class _Walk:
@@ -99,31 +104,35 @@ class _Walk:
         self.tracers: list[Any] = []
 
     def of(self, value: Any) -> Hashable:
-        if value is None or type(value) is str:
+        kind, numbers = type(value), self.numbers
+        if kind in OWN_KEYS:
             return value
         if isinstance(value, PLAIN):
-            return identity.key_of(value)
-        if id(value) in self.numbers:
-            return ("again", self.numbers[id(value)][0])
-        self.numbers[id(value)] = (len(self.numbers), value)  # held, so that no other value takes its place
+            return key_of(value)
+        known = numbers.get(id(value))
+        if known is not None:
+            return ("again", known[0])
+        numbers[id(value)] = (len(numbers), value)  # held, so that no other value takes its place
+        if kind.__name__ in _ALIKE and (kind is object or _is_jaxs(kind)):
+            return kind
         match value:
-            case linear_util.WrappedFun():
-                return (linear_util.WrappedFun, self.of(value.f), self.of(value.transforms))
             case types.FunctionType():
                 return self.function(value)
+            case tuple() | list():
+                return (type(value), *[self.of(v) for v in value])
+            case linear_util.WrappedFun():
+                return (linear_util.WrappedFun, self.of(value.f), self.of(value.transforms))
             case types.MethodType():
                 return (types.MethodType, self.of(value.__self__), self.of(value.__func__))
             case functools.partial():
                 return (functools.partial, self.of(value.func), self.of(value.args), self.of(value.keywords))
-            case tuple() | list():
-                return (type(value), tuple(map(self.of, value)))
             case jax.core.Tracer():
                 self.tracers.append(value)
                 return Same(value)
             case np.ndarray() | jax.Array():
-                return identity.key_of(value) if value.size < _LARGE else Same(value)
+                return key_of(value) if value.size < _LARGE else Same(value)
             case set() | frozenset():
-                return (type(value), frozenset(map(identity.key_of, value)))
+                return (type(value), frozenset(map(key_of, value)))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
             case _ if has_rule(value) and is_global_of_jax(value):
@@ -138,10 +147,16 @@ class _Walk:
 
         A user's that sets variables, or takes notes in them, counts by identity, too: another one has others.
         """
-        cells, jaxs = _cells(f), _is_jaxs(f)
-        read = () if jaxs else tuple((name, self.read(f, f.__globals__[name])) for name in global_names(f))
-        own = Same(f) if not jaxs and (stored(f.__code__) or noted(f.__code__)) else None
-        return (f.__code__, tuple(map(self.of, cells)), self.of(f.__defaults__), self.of(f.__kwdefaults__), read, own)
+        jaxs = _is_jaxs(f)
+        captured = tuple([self.of(v) for v in _cells(f, jaxs)])
+        defaults = (
+            [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
+        )
+        if jaxs:
+            return (f.__code__, captured, *defaults)
+        read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
+        own = Same(f) if stored(f.__code__) or noted(f.__code__) else None
+        return (f.__code__, captured, read, own, *defaults)
 
     def read(self, f: types.FunctionType, value: Any) -> Hashable:
         """The key of a global; functions of other modules count by identity."""
@@ -151,12 +166,10 @@ class _Walk:
     def object(self, value: Any) -> Hashable:
         """The key of an object: what it equals, and its attributes if it equals itself alone."""
         kind: type = type(value)
-        if kind is object or _is_jaxs(kind):
-            if kind.__name__ in _STATE or kind.__name__ in _MARKS:
-                return kind
-            return (kind, self.of(value.val)) if kind.__name__ == _HELD else identity.key_of(value)
+        if _is_jaxs(kind):
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
-        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else identity.key_of(value)
+        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else key_of(value)
 
 
 class Same:

@@ -127,7 +127,7 @@ class Run:
             case While():
                 return self._while(term, x)
             case _:
-                assert_never(term)  # type: ignore[arg-type]
+                assert_never(term)
 
     def _kept(self, term: Term, x: Any, value: Any) -> Any:
         self._known[term, id(x)] = value, x

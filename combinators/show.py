@@ -18,6 +18,7 @@ from combinators.base import Composable
 from combinators.context import Context
 from combinators.depth import bottom_up, deep
 from combinators.edges import whole
+from combinators.errors import marked, text
 from combinators.outline import outline, shapes
 from combinators.sharing import Lengths, is_short, names
 from combinators.terms import (
@@ -66,6 +67,12 @@ def brief(term: Term, width: int = 100) -> str:
     return _text(term, width, _ends, _NAMES)
 
 
+@text.register(Term)
+def _of_term(term: Term, _: Callable[[Any], str] = str) -> str:
+    return brief(term)
+
+
+@marked.register(Term)
 @deep
 def show_marked(term: Any, path: tuple[int, ...], width: int = 100) -> str:
     """The text of `term` with the part at `path`, its numbers from the outside in, set in ▶ ◀, and others elided."""
@@ -150,7 +157,7 @@ def _document(term: Term, docs: list[Any]) -> Any:
         case Solve():
             return wl.TextDoc("solve")
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 def _marked(term: Term, path: tuple[int, ...], lengths: Lengths) -> Any:

@@ -10,41 +10,40 @@ are no part of a term, and arrays only where the user writes them into a `const`
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
 
-from combinators.base import Term, mixed
-from combinators.base import combinator as _term
+from combinators.base import Combinator, composite, constructor, mixed
 from combinators.depth import check_values
 from combinators.edges import check_key, check_loop, check_name, check_policy, flags
 from combinators.origins import anonymous
 from combinators.types import Type, children, require_types, require_values
 
 
-@_term
-class Id(Term):
+@constructor
+class Id(Combinator):
     """id : τ ⇝ τ"""
 
 
-@_term
-class Compose(Term):
+@constructor
+class Compose(Combinator):
     """If fi : τi ⇝ τi+1 then f1 >> ... >> fn : τ1 ⇝ τn+1.  Chains are flat: no step is itself a chain."""
 
     steps: tuple[Term, ...]
 
 
-@_term
-class Prod(Term):
+@constructor
+class Prod(Combinator):
     """If fi : τ ⇝ τi then prod(f1, ..., fn) : τ ⇝ (τ1, ..., τn); `form` says which product: tuple, dict, Context ..."""
 
     parts: tuple[Term, ...]
     form: Any
 
 
-@_term
-class Proj(Term):
+@constructor
+class Proj(Combinator):
     """proj(i) : (τ0, ..., τn) ⇝ τi, by position or by name"""
 
     key: Any
@@ -53,15 +52,15 @@ class Proj(Term):
         check_key(self.key)
 
 
-@_term
-class Extend(Term):
+@constructor
+class Extend(Combinator):
     """If e : Δ ⇝ τ then extend(e) : Δ ⇝ Δ·τ, the `let` of contexts; on another domain a, extend(e) : a ⇝ (a, τ)."""
 
     value: Term
 
 
-@_term
-class Curry(Term):
+@constructor
+class Curry(Combinator):
     """If f : Δ·τ ⇝ σ then curry(f) : Δ ⇝ (τ ⇝ σ); on another domain a, f : (a, τ) ⇝ σ.  `argument` is τ, if known.
 
     `captured` are the shapes of the arrays in Δ, if f was traced for them: it tells one function from many."""
@@ -71,23 +70,24 @@ class Curry(Term):
     captured: tuple[tuple[int, ...], ...] | None = None
 
 
-@_term
-class Eval(Term):
+@constructor
+class Eval(Combinator):
     """eval : (τ ⇝ σ, τ) ⇝ σ"""
 
 
-@_term
-class Const(Term):
+@constructor
+class Const(Combinator):
     """If v : σ then const(v) : τ ⇝ σ"""
 
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", jax.tree.map(_kept, anonymous(self.value)))
+        kept = lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf  # an array of NumPy may change later
+        object.__setattr__(self, "value", jax.tree.map(kept, anonymous(self.value)))
 
 
-@_term
-class Primitive(Term):
+@constructor
+class Primitive(Combinator):
     """A first-order operation (σ1, ..., σn) ⇝ τ by its name in JAX; of one argument, σ ⇝ τ.  `params` are sorted.
 
     `definition` is the operation itself where it is none of JAX's own: two that share a name are two primitives.
@@ -97,14 +97,9 @@ class Primitive(Term):
     params: tuple[tuple[str, Any], ...] = ()
     definition: Any = None
 
-    def __reduce__(self) -> Any:
-        from combinators.primitives import defined, named
 
-        return Term.__reduce__(self) if self.definition is None else (defined, named(self))
-
-
-@_term
-class Call(Term):
+@constructor
+class Call(Combinator):
     """If f : τ ⇝ σ then call(f, name) : τ ⇝ σ, which means what f means: a function that JAX compiled by a name.
 
     Where τ and σ hold no functions, a call is compiled and differentiated once for its types.  With a `rule`, on a
@@ -117,8 +112,8 @@ class Call(Term):
     rule: Any = None
 
 
-@_term
-class Checkpoint(Term):
+@constructor
+class Checkpoint(Combinator):
     """If f : τ ⇝ σ then checkpoint(f) : τ ⇝ σ, which means what f means: its pullback runs f again, from x : τ.
 
     Of the results of operations within f those are kept all the same that the `policy` names, a function like those of
@@ -131,8 +126,8 @@ class Checkpoint(Term):
     prevent_cse: bool = True
 
 
-@_term
-class Operator(Term):
+@constructor
+class Operator(Combinator):
     """operator(g) : τ ⇝ σ, an arrow that has to know the code of the functions in τ, such as their derivative.
 
     For a type τ whose functions are closures, by its leaves and its form, g.at(leaves, form) is (f, the form of σ):
@@ -143,31 +138,31 @@ class Operator(Term):
     instance: Any
 
 
-@_term
-class Inject(Term):
+@constructor
+class Inject(Combinator):
     """inject(i, n) : τ ⇝ σ0 + ... + σn-1 with σi = τ"""
 
     index: int
     count: int
 
 
-@_term
-class Tag(Term):
+@constructor
+class Tag(Combinator):
     """tag(n) : int ⇝ 1 + ... + 1, of n units: the number of an alternative, or a truth value, as a sum."""
 
     count: int
 
 
-@_term
-class Case(Term):
+@constructor
+class Case(Combinator):
     """If fi : Δ·τi ⇝ σ then case(f0, ..., fn-1) : Δ·(τ0 + ... + τn-1) ⇝ σ; on (a, τ0 + ...), fi : (a, τi) ⇝ σ."""
 
     holds_program: ClassVar[bool] = True
     branches: tuple[Term, ...]
 
 
-@_term
-class Fold(Term):
+@constructor
+class Fold(Combinator):
     """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
 
     [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one.
@@ -181,8 +176,8 @@ class Fold(Term):
         check_loop(self.reverse, self.length, unroll=self.unroll)
 
 
-@_term
-class Scan(Term):
+@constructor
+class Scan(Combinator):
     """scan : ((σ, τ) ⇝ (σ, ρ), σ, [τ]) ⇝ (σ, [ρ]): a fold that also collects what each step puts out."""
 
     reverse: bool = False
@@ -193,13 +188,13 @@ class Scan(Term):
         check_loop(self.reverse, self.length, unroll=self.unroll)
 
 
-@_term
-class Map(Term):
+@constructor
+class Map(Combinator):
     """map : (τ ⇝ σ, [τ]) ⇝ [σ]"""
 
 
-@_term
-class While(Term):
+@constructor
+class While(Combinator):
     """while : (σ ⇝ bool, σ ⇝ σ, σ) ⇝ σ, as long as the first one says so; at most `max_steps` times, if given."""
 
     max_steps: int | None = None
@@ -208,8 +203,8 @@ class While(Term):
         check_loop(False, self.max_steps, "max_steps, of a loop,", 1)
 
 
-@_term
-class Solve(Term):
+@constructor
+class Solve(Combinator):
     """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
 
     t solves Aᵀ v = g.  The derivative is that of the equation, whatever s and t do; without reverse mode, Aᵀ and t are
@@ -219,19 +214,25 @@ class Solve(Term):
     aux: bool = False
 
 
-def _kept(leaf: Any) -> Any:
-    """A constant as it is now: an array of NumPy may change later, and equal terms are one object."""
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+if TYPE_CHECKING:  # a closed union, so that the type checker finds the constructor that a pass forgets
+    Term = (
+        Id | Compose | Prod | Proj | Extend | Curry | Eval | Const | Primitive | Call | Checkpoint | Operator | Inject
+        | Tag | Case | Fold | Scan | Map | While | Solve
+    )  # fmt: skip
+else:
+    Term = Combinator
 
 
+@composite.register(object)
 def compose(*steps: Any) -> Any:
     """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
     return mixed("compose", _chain, *steps)
 
 
 def _chain(*steps: Term) -> Term:
-    flat = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
-    return flat[0] if len(flat) == 1 else Compose(flat) if flat else Id()
+    if Compose in map(type, steps):
+        steps = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
+    return steps[0] if len(steps) == 1 else Compose(steps) if steps else Id()
 
 
 def prod(*parts: Any) -> Any:

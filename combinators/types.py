@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,13 +20,14 @@ import numpy as np
 
 from combinators.depth import check_values
 from combinators.edges import whole
-from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError
+from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
 from combinators.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
 
 Type = Any  # a pytree of Tensor and Function
 _KINDS = (np.number, np.bool_, jax.dtypes.extended, jax.dtypes.float0)  # of numbers, truth values and keys
+_NAMES = {jax.tree_util.SequenceKey: "idx", jax.tree_util.GetAttrKey: "name"}  # of attributes of keys of pytrees
 LEAF = jax.tree.structure(0)  # the form of what is no product
 
 
@@ -96,9 +98,7 @@ class Function:
         return Function, (self.dom, self.cod)
 
     def __repr__(self) -> str:
-        from combinators.outline import outline
-
-        return f"({outline(self.dom)} ⇝ {outline(self.cod)})"
+        return f"({text(self.dom)} ⇝ {text(self.cod)})"
 
 
 def type_of(value: Any) -> Type:
@@ -282,16 +282,10 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
-    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda node: node is not product)
-    return [(_key(path[-1]) if path else None, component) for path, component in pairs], form
-
-
-def _key(entry: Any) -> Any:
-    match entry:
-        case jax.tree_util.SequenceKey(idx=key) | jax.tree_util.DictKey(key=key) | jax.tree_util.GetAttrKey(name=key):
-            return key
-        case _:
-            return entry.key  # FlattenedIndexKey: a pytree registered without keys
+    if jax.tree_util.all_leaves((product,)):
+        return [(None, product)], LEAF
+    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=partial(operator.is_not, product))
+    return [(getattr(path[-1], _NAMES.get(type(path[-1]), "key")), component) for path, component in pairs], form
 
 
 def _short(dtype: Any) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import singledispatch
 from typing import Any
 
 import jax
 
 from combinators import origins, staging
+from combinators.base import value_at
 from combinators.context import Context
 from combinators.depth import bottom_up
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
 from combinators.kinds import Kind, kind_with
 from combinators.origins import NOWHERE, Lent, Origin
+from combinators.outline import outline, shapes
 from combinators.terms import Curry
 from combinators.types import Function, FunctionLike, Tensor, Type, children, require_values
 
@@ -53,8 +56,6 @@ class Closure(FunctionLike):
     def environment(self, environment: Any) -> None:
         (entries, form), (others, other) = map(children, (self._environment, environment))
         if form != other:
-            from combinators.outline import outline
-
             raise ArgumentError(
                 "this is no environment of the code of this function",
                 expected=f"{len(entries)} entries, as in {outline(self._environment)}",
@@ -69,16 +70,12 @@ class Closure(FunctionLike):
 
         Raises `ArityError` or `ArgumentError` if the arguments are not of the annotated type, or given by name.
         """
-        from combinators.evaluate import apply_closure
-
         no_keywords(self, keywords)
-        return apply_closure(self, arguments)
+        return value_at(self, arguments)
 
     @property
     def type(self) -> Function:
         """`Function(dom, cod)`, if the code says what its argument is; raises `UntypedFunctionError` if not."""
-        from combinators.infer import function_type
-
         return function_type(self)
 
     @property
@@ -104,8 +101,6 @@ class Closure(FunctionLike):
         return Closure(self.code, g.environment, self.origin).captured
 
     def __repr__(self) -> str:
-        from combinators.outline import outline, shapes
-
         return f"Closure({self.code!r}, {outline(self.environment, shapes)})"
 
 
@@ -132,6 +127,29 @@ def _depth(f: Closure, captured: list[int]) -> int:
 
 def _captured_functions(f: Closure) -> list[Any]:
     return [g for g in jax.tree.leaves(f.environment, is_leaf=is_closure) if is_closure(g)]
+
+
+@singledispatch
+def function_type(f: Any) -> Function:
+    """The exponential to which a closure belongs; `combinators.infer` finds it.
+
+    Raises `UntypedFunctionError` if its code has no annotation.
+    """
+    raise NotImplementedError
+
+
+@singledispatch
+def accepts(expected: Type, got: Type) -> bool:
+    """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do.
+
+    What a closure does, `combinators.infer` knows.
+    """
+    raise NotImplementedError
+
+
+def is_function(type: Type) -> bool:
+    """Whether a type is that of a function: an exponential, or an abstract closure."""
+    return isinstance(type, Function | Closure)
 
 
 def is_closure(x: Any) -> bool:

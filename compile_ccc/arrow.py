@@ -193,7 +193,7 @@ def located(
     match f:
         case Closure():
             return f, None
-        case Term():
+        case _ if isinstance(f, Term):
             code = Curry(compose(Proj(0), f), pack(tuple(map(argument_type, arguments))))
             return Closure(code, Context()), Joined(f)
         case Arrow(term=Operator(Hole(g))):

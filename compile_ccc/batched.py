@@ -7,29 +7,13 @@ the map or the loop that applies it, so what all of them share stays one array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from combinators.terms import Map
 from combinators.types import Function, Tensor
-from compile_ccc.lambda_terms import Arrow, Atom, Var, atom_type, lam
-
-if TYPE_CHECKING:
-    from compile_ccc.read import Builder
-
-type Levels = tuple[tuple[int, tuple[bool, ...]], ...]  # outermost first: the size, and which operands have the axis
-
-
-@dataclass(eq=False, frozen=True)
-class Made:
-    """An array of functions, which an equation gives: what makes one of them from operands, these, and their levels."""
-
-    eqn: Any
-    type: Function
-    make: Callable[[Builder, list[Any]], Atom]
-    operands: list[Any]
-    batch: Levels
+from compile_ccc.builder import Builder, Levels, Made
+from compile_ccc.lambda_terms import Arrow, Var, atom_type, lam
 
 
 def mapped(block: Builder, type: Function, operands: list[Any], batch: Levels) -> list[Any]:

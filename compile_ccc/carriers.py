@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from contextvars import ContextVar
+from functools import singledispatch
 from typing import Any
 
 import jax
@@ -104,8 +105,6 @@ class FunctionValue(Opaque):
 
     def recorded(self, term: Any, x: Any) -> Any:
         """The arrow at x, as an operation of the program that is being traced."""
-        from compile_ccc.tracing import deferred
-
         return deferred(term, x)
 
     def __repr__(self) -> str:
@@ -163,9 +162,19 @@ def _carrier(value: Any, type: Function) -> Any:
         if value.trace not in active_traces.get():
             raise leaked(value.type)
         return value.carrier
-    from compile_ccc.tracing import function
+    return entered(value, type).carrier
 
-    return function(value, *(type.dom if isinstance(type.dom, tuple) and len(type.dom) != 1 else (type.dom,))).carrier
+
+@singledispatch
+def entered(f: Any, type: Function) -> FunctionValue:
+    """A function of this type as one of the program that is being traced: see `compile_ccc.tracing`."""
+    raise NotImplementedError
+
+
+@singledispatch
+def deferred(term: Any, x: Any) -> Any:
+    """term at x, a value of the program that is being traced, recorded there: see `compile_ccc.tracing`."""
+    raise NotImplementedError
 
 
 def leaked(type: Function) -> LeakedFunctionError:

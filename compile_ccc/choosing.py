@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,11 +17,9 @@ from combinators.primitives import primitive
 from combinators.sums import Sum
 from combinators.terms import Curry, Operator, Primitive, Proj, Tag, compose, prod
 from combinators.types import Tensor, is_discrete, shape_struct
-from compile_ccc.batched import Made, one, over
+from compile_ccc.batched import one, over
+from compile_ccc.builder import Builder, Made
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
-
-if TYPE_CHECKING:
-    from compile_ccc.read import Builder
 
 _STOP = primitive("stop_gradient")
 

@@ -37,7 +37,7 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
         platform = which.recorder.platforms[which.atom]
         (which,) = recorder.append(platform.primitive, platform.params, [], [platform.outvars[0].aval], jex.no_effects)
         params["branches_platforms"] = platforms
-    wires = [recorder.wire(value) for value in (which, *values.values())]
+    wires = recorder.wires((which, *values.values()))
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,6 +46,12 @@ class _Told:
     captured: list[Any]
     variables: list[Variable]
 
+    @staticmethod
+    def of(found: Found) -> _Told:
+        """What it was told in the trace of this function, which was told something."""
+        assert found.traced.answers is not None
+        return _Told(found.traced.answers, list(found.captured.values), found.captured.variables)
+
     def again(self, leaves: list[Any]) -> bool:
         """Whether it would be told the same.  Raises `Changed`."""
         values = self.captured.copy()
@@ -55,36 +62,45 @@ class _Told:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A compiled program with what its environment is made of, and where that is read anew."""
+class _Ground:
+    """What a program depends on beside its arguments: what it read, where that is read anew, and what it was told."""
 
-    form: Any  # of the arguments
-    types: tuple[Any, ...]
     watch: Watch
-    environment: list[Any]
-    variables: list[tuple[int, Variable]]
+    variables: list[tuple[int, Variable]]  # by their places in the environment
     classes: bool  # whether it depends on the classes of what it is given
-    functions: bool  # whether there are functions in the environment
-    origins: list[Origin] | None  # of the functions that it is given, if there are functions in the result
-    run: Any
-    told: _Told | None = None
+    told: _Told | None
+
+
+class _Entry:
+    """A compiled program with what it depends on, and what its environment is made of."""
+
+    def __init__(
+        self, form: Any, types: tuple[Any, ...], ground: _Ground, environment: list[Any], origins: Any, run: Any
+    ):
+        self.form, self.types, self.run = form, types, run  # form and types are those of the arguments
+        self.watch, self.variables, self.classes = ground.watch, ground.variables, ground.classes
+        self.told = ground.told
+        self.origins: list[Origin] | None = origins  # of the functions that it is given, if it gives functions
+        self._environment = environment
+        self._has_functions = any(isinstance(value, Closure) for value in environment)
 
     def holds(self, leaves: list[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
         return self.told is None or self.told.again(leaves)
 
-    def is_of(self, told: _Told | None) -> bool:
-        """Whether it is for the same path."""
-        return (self.told and self.told.answers) is (told and told.answers)
+    def is_replaced_by(self, other: _Entry) -> bool:
+        """Whether the other is for arguments of the same types, on the same path."""
+        same = (self.told and self.told.answers) is (other.told and other.told.answers)
+        return same and (self.form, self.types) == (other.form, other.types)
 
     def leaves(self) -> list[Any]:
         """The leaves of the environment, as they are now.  Raises `Changed`."""
-        values = self.environment
+        values = self._environment
         if self.variables:
             values = values.copy()
             for place, variable in self.variables:
                 values[place] = variable.read()
-        return jax.tree.leaves(values) if self.functions else values
+        return jax.tree.leaves(values) if self._has_functions else values
 
 
 class Dispatch(Remembered):
@@ -132,36 +148,20 @@ class Dispatch(Remembered):
         self._met += 1
         if self._met < 2 or found is None or active_traces.get() or is_tracing():
             return
-        parts = ((found, 0),) if isinstance(found, Found) else found.parts
-        answers = [one.traced.answers for one, _ in parts]
-        asked = [one for (one, _), own in zip(parts, answers, strict=True) if own is not None and own.told]
-        if [one for one, _ in parts if one.traced.fixed] or (asked and len(parts) > 1):
-            return  # which depends on values
-        for one, _ in parts:
-            if one.traced.read.reason:
-                _tell(one.traced.read, one.f)
-                return
-        watch, variables = Watch(), []
-        for one, start in parts:
-            watch += _watch(one)
-            slots = {variable.slot: variable for variable in one.captured.variables}
-            places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
-            variables += [(place, slots[i]) for place, i in places if i in slots]
+        ground = _ground(((found, 0),) if isinstance(found, Found) else found.parts)
         leaves, form = jax.tree.flatten(arguments)
-        if watch.reason or as_records(arguments) is not arguments or not _concrete().issuperset(map(type, leaves)):
+        known = as_records(arguments) is arguments and _concrete().issuperset(map(type, leaves))
+        if ground is None or ground.watch.reason or not known:
             return
+        origins = None
         whole, given = numbered((closure, x))
+        if _has_functions(result):
+            if _has_functions(arguments):
+                return  # whose names may be others in each call
+            origins = given
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))
-        environment = list(closure.environment)
-        functions = any(isinstance(value, Closure) for value in environment)
-        origins = given if _has_functions(result) else None
-        if origins is not None and _has_functions(arguments):
-            return  # whose names may be others in each call
-        types, classes = tuple(map(_type, leaves)), answers != [None] * len(answers)
-        told = _told(asked[0]) if asked else None
-        entry = _Entry(form, types, watch, environment, variables, classes, functions, origins, run, told)
-        others = [e for e in self._entries if (e.form, e.types) != (form, types) or not e.is_of(told)]
-        self._entries = [entry, *others][:_KEPT]
+        entry = _Entry(form, tuple(map(_type, leaves)), ground, list(closure.environment), origins, run)
+        self._entries = [entry, *[e for e in self._entries if not e.is_replaced_by(entry)]][:_KEPT]
         _calls.add(self)
 
     def clear(self) -> None:
@@ -172,6 +172,29 @@ class Dispatch(Remembered):
         return len(self._entries)
 
 
+def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
+    """What the functions in an arrow depend on together, whose environments begin at these places.
+
+    None if that cannot be said: if it is values, or what several functions were told; or what they read is not watched,
+    which is said once.
+    """
+    unwatched = next((one for one, _ in parts if one.traced.read.reason), None)
+    told = [one for one, _ in parts if one.traced.answers is not None and one.traced.answers.told]
+    if [one for one, _ in parts if one.traced.fixed] or (told and len(parts) > 1):
+        return None
+    if unwatched is not None:
+        _tell(unwatched.traced.read, unwatched.f)
+        return None
+    watch, variables = Watch(), []
+    for one, start in parts:
+        watch += _watch(one)
+        slots = {variable.slot: variable for variable in one.captured.variables}
+        places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
+        variables += [(place, slots[i]) for place, i in places if i in slots]
+    classes = any(one.traced.answers is not None for one, _ in parts)
+    return _Ground(watch, variables, classes, _Told.of(told[0]) if told else None)
+
+
 def _watch(found: Found) -> Watch:
     """What a function read, and the classes that it was told of what it captured."""
     watch = found.captured.watch + found.traced.read
@@ -180,12 +203,6 @@ def _watch(found: Found) -> Watch:
         if (kind := looked.get(variable.slot)) is not None:
             watch.answers.append((partial(_kind, variable), kind))
     return watch
-
-
-def _told(found: Found) -> _Told | None:
-    """What Python was told in the trace of a function."""
-    answers, captured = found.traced.answers, found.captured
-    return None if answers is None else _Told(answers, list(captured.values), captured.variables)
 
 
 _calls = OfMany("calls of functions again")

@@ -6,6 +6,7 @@ Both look into calls, branches and loops, where a state that is not used is dead
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -15,13 +16,15 @@ from jax.interpreters import partial_eval
 from combinators import staging
 from compile_ccc import compat
 
+is_variable = attrgetter("__hash__")  # a literal has none
+
 
 def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any], set[Any]]:
     """The equations that an output or an effect depends on, and all variables that they, and the outputs, read.
 
     Of an equation with programs in it, only what is read of its results is left.
     """
-    read, alive = {v for v in outputs if type(v) is not jex.Literal}, []
+    read, alive = {*filter(is_variable, outputs)}, []
     for equation in reversed(equations):
         if not equation.effects:
             if read.isdisjoint(equation.outvars):
@@ -29,7 +32,7 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
             if not read.issuperset(equation.outvars):
                 wanted = [v in read for v in equation.outvars]
                 equation = _narrowed(equation, wanted) if _has_dead(equation, wanted) else equation
-        read.update([v for v in equation.invars if type(v) is not jex.Literal])
+        read.update(filter(is_variable, equation.invars))
         alive.append(equation)
     return alive[::-1], read
 
@@ -85,10 +88,17 @@ def reached(program: Any, given: Sequence[bool]) -> list[bool]:
     """Which outputs of a program depend on one of these inputs."""
     moved = {v for v, g in zip(program.invars, given, strict=True) if g}
     for equation in program.eqns:
-        operands = [type(v) is not jex.Literal and v in moved for v in equation.invars]
-        if any(operands):
+        if moved.isdisjoint(filter(is_variable, equation.invars)):
+            continue
+        if equation.primitive.name in _LOOKED_INTO:
+            operands = [type(v) is not jex.Literal and v in moved for v in equation.invars]
             moved.update(v for v, r in zip(equation.outvars, _through(equation, operands), strict=True) if r)
+        else:
+            moved.update(equation.outvars)
     return [type(v) is not jex.Literal and v in moved for v in program.outvars]
+
+
+_LOOKED_INTO = frozenset({"jit", "closed_call", "remat2", "cond", "scan", "while"})
 
 
 def _through(equation: Any, operands: list[bool]) -> list[bool]:
@@ -126,5 +136,5 @@ def _through(equation: Any, operands: list[bool]) -> list[bool]:
                 if grown == state:
                     return state
                 state = grown
-        case _:
+        case _:  # a choice by what arrives
             return [True] * len(equation.outvars)

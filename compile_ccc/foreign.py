@@ -118,8 +118,8 @@ def attribute(value: Any, name: str) -> Any:
 
 def slots_of(kind: type) -> list[str]:
     """The attributes that a class written in Python keeps in slots."""
-    members = [item for base in kind.__mro__ for item in vars(base).items()]
-    return list(dict.fromkeys([name for name, member in members if isinstance(member, types.MemberDescriptorType)]))
+    members = [item for base in kind.__mro__[:-1] for item in vars(base).items()]
+    return list(dict.fromkeys([name for name, member in members if type(member) is types.MemberDescriptorType]))
 
 
 def is_of_python(kind: type, slots: int) -> bool:

@@ -25,7 +25,7 @@ from compile_ccc.foreign import fixed_parts
 from compile_ccc.jax_traces import is_tracing
 from compile_ccc.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.reached import reached
-from compile_ccc.redefined import is_lasting, rules_of
+from compile_ccc.redefined import has_lasting_rules
 from compile_ccc.settled import settle
 from compile_ccc.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
 from compile_ccc.tracers import class_of
@@ -74,7 +74,7 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
         if kept.holds(tracee.inputs, tracee.varied):
             ran_before(kept.traced.ran)
             return kept.traced
-    lasting = False not in [is_lasting(g) for g, _ in rules_of(f)]
+    lasting = has_lasting_rules(f)
     if anew is not None and anew.certain:
         given = replace(given, at_end=partial(settle, [f])) if anew.leaves else given
         return trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)

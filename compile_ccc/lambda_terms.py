@@ -9,7 +9,7 @@ An `arrow` is a term that is known: a primitive, a fold.  `str` gives the text f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, assert_never
@@ -148,27 +148,25 @@ def lam(
 def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:
     """The variables that a block uses and neither binds nor has as parameters, in the order of their first use."""
     bound = {*parameters, *[x for x, _ in block.bindings]}
-    used = [a for _, e in block.bindings for a in atoms(e)]
-    return tuple(dict.fromkeys([a for a in (*used, block.result) if isinstance(a, Var) and a not in bound]))
+    used = dict.fromkeys([a for _, e in block.bindings for a in atoms(e)])
+    return tuple([a for a in {**used, block.result: None} if a not in bound and isinstance(a, Var)])
 
 
-def atoms(e: Expression) -> Iterator[Atom]:
+def atoms(e: Expression) -> Sequence[Atom]:
     """The atoms that an expression uses; of an abstraction, what it captures."""
     match e:
-        case Lam(_, _, free) | Again(_, free):
-            yield from free
-        case App(f, x):
-            yield from (f, x)
-        case Product(parts, _) | Arrow(_, parts):
-            yield from parts
+        case Arrow(_, parts) | Product(parts, _):
+            return parts
         case Component(product, _):
-            yield product
+            return (product,)
+        case Lam(_, _, free) | Again(_, free):
+            return free
+        case App(f, x):
+            return (f, x)
         case Match(scrutinee, branches):
-            yield scrutinee
-            for branch in branches:
-                yield from branch.free
+            return (scrutinee, *[x for branch in branches for x in branch.free])
         case Var() | Constant():
-            yield e
+            return (e,)
         case _:
             assert_never(e)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.extend.core as jex
@@ -13,13 +13,11 @@ from combinators import control
 from combinators.terms import Solve
 from combinators.types import Function
 from compile_ccc import compat
+from compile_ccc.builder import Builder
 from compile_ccc.lambda_terms import Arrow, Var, atom_type, lam, single
 from compile_ccc.recorder import current
 from compile_ccc.recording import record
 from compile_ccc.refusals import sources
-
-if TYPE_CHECKING:
-    from compile_ccc.read import Builder
 
 _SOLVE = jex.primitives.linear_solve_p
 
@@ -60,6 +58,6 @@ def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
         "const_lengths": form(*(len(program.constants) for program in programs)),
         "jaxprs": form(*(program.jaxpr for program in programs)),
     }
-    wires = [recorder.wire(value) for value in (*values, *jax.tree.leaves(b))]
+    wires = recorder.wires((*values, *jax.tree.leaves(b)))
     results = recorder.append(_SOLVE, params, wires, [v.aval for v in programs[2].outputs], jex.no_effects)
     return programs[2].form.unflatten(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -15,9 +15,7 @@ from combinators.terms import Const, Curry, Proj, compose, prod
 from combinators.types import Tensor, type_of
 from combinators.values import Closure
 from compile_ccc import compat
-
-if TYPE_CHECKING:
-    pass
+from compile_ccc.tracing import seal
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,5 @@ def on_leaves(f: Callable[[Any], Any], x: Any) -> tuple[Closure, tuple[Any, ...]
         results, result_form = jax.tree.flatten(as_records(f(form.unflatten(given))))
         forms.append(result_form)
         return tuple(results)
-
-    from compile_ccc.tracing import seal
 
     return seal(flat, tuple(map(type_of, leaves))), tuple(leaves), forms[-1]

@@ -30,7 +30,6 @@ is optimised.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 from combinators.base import only_terms
 from combinators.depth import deep
@@ -51,19 +50,16 @@ from combinators.terms import (
     Term,
     compose,
 )
-from compile_ccc.liveness import Uses, alive, is_context, renumbered, steps_of
+from compile_ccc.chains import Chain, Kind, Scope, Steps, Value
+from compile_ccc.liveness import Uses, alive, renumbered, steps_of
 from compile_ccc.rewrites import (
-    Kind,
-    Steps,
     applied,
     chosen,
     from_start,
     iterated,
-    kind_after,
     projected,
     rearranged,
     tagged,
-    tells,
 )
 
 
@@ -76,22 +72,6 @@ def optimise(term: Term) -> Term:
     """
     only_terms("optimise", (term,))
     return Optimiser().optimised(term, None)
-
-
-@dataclass(eq=False)
-class Scope:
-    """What the variables of a context are bound to, by position, where that is worth knowing."""
-
-    known: dict[int, Term] = field(default_factory=dict)
-    memo: dict[tuple[Term, Kind], Term] = field(default_factory=dict)
-
-
-@dataclass(eq=False, frozen=True, slots=True)
-class Value:
-    """What is known of a value between two steps."""
-
-    kind: Kind
-    scope: Scope = field(default_factory=Scope)
 
 
 class Optimiser:
@@ -109,22 +89,20 @@ class Optimiser:
             return from_start(term, kind)
         memo = self._memo if known is None else known.memo
         if (term, kind) not in memo:
-            result = Chain(self, Value(kind, known or Scope())).run(term)
+            result = Rewriting(self, Value(kind, known or Scope())).run(term)
             memo[term, kind] = memo[result, kind] = result
         return memo[term, kind]
 
 
-class Chain:
-    """A chain that is being optimised.
-
-    `steps` are done; `before` tells of the value before each of them, and `value` of what the last gives.
-    """
+class Rewriting(Chain):
+    """The steps of a term, appended one by one and rewritten where a law applies."""
 
     def __init__(self, optimiser: Optimiser, domain: Value):
-        self.optimiser, self.uses = optimiser, optimiser.uses
-        self.domain = self.value = domain
-        self.steps: list[Term] = []
-        self.before: list[Value] = []
+        super().__init__(domain, optimiser.uses, optimiser.laws)
+        self.optimiser = optimiser
+
+    def optimised(self, term: Term, kind: Kind) -> Term:
+        return self.optimiser.optimised(term, kind)
 
     def run(self, term: Term) -> Term:
         """The optimised chain.  Steps that are put instead of others are looked at again."""
@@ -133,44 +111,11 @@ class Chain:
             step = self._inside(todo.pop())
             instead = self._rewritten(step)
             if instead is None:
-                self._append(step)
+                self.append(step)
             else:
                 todo.extend(reversed(instead))
         lengths = [value.kind if isinstance(value.kind, int) else None for value in (*self.before, self.value)]
         return compose(*alive(self.steps, lengths, self.uses))
-
-    def law(self, name: str, *instead: Term) -> Steps:
-        """The steps to do instead, by the law of this name."""
-        self.optimiser.laws[name] += 1
-        return instead
-
-    def last(self, n: int = 1) -> Term | None:
-        """The n-th step from the end, if there are so many."""
-        return self.steps[-n] if n <= len(self.steps) else None
-
-    def pop(self) -> Term:
-        """Takes the last step away."""
-        step, scope = self.steps.pop(), self.value.scope
-        self.value = self.before.pop()
-        if isinstance(step, Extend):
-            scope.known.pop(self.value.kind, None)
-            scope.memo.clear()
-        return step
-
-    def _append(self, step: Term) -> None:
-        kind, scope = self.value.kind, Scope()
-        match step:
-            case Extend(e) if isinstance(kind, int):
-                scope = scope if self.value.scope is self.domain.scope else self.value.scope
-                if tells(e):
-                    scope.known[kind] = e
-            case Prod(parts, form) if is_context(form):
-                scope.known = {i: f for i, f in enumerate(parts) if isinstance(f, Const)}
-            case _:
-                pass
-        self.steps.append(step)
-        self.before.append(self.value)
-        self.value = Value(kind_after(step, kind), scope)
 
     def _inside(self, step: Term) -> Term:
         """A step whose parts are optimised where they stand."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count, filterfalse
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -14,9 +16,7 @@ import numpy as np
 from combinators import staging
 from combinators.memo import remembered
 from compile_ccc import compat
-from compile_ccc.flow import needed
-
-type Place = int | Any  # the number of a value: constants, inputs, then results in their order; or a literal
+from compile_ccc.flow import is_variable, needed
 
 
 @dataclass(eq=False)
@@ -79,11 +79,10 @@ class Program:
         before: list[Any] = []
         rest: list[Any] = []
         for equation in self.equations:
-            alone = not equation.effects and all(type(v) is jex.Literal or v in known for v in equation.invars)
+            alone = not equation.effects and known.issuperset(filter(is_variable, equation.invars))
             (before if alone else rest).append(equation)
             known.update(equation.outvars if alone else ())
-        wanted = {v for equation in rest for v in equation.invars if type(v) is not jex.Literal}
-        wanted.update(v for v in self.outputs if type(v) is not jex.Literal)
+        wanted = {*filter(is_variable, chain(*map(_operands, rest), self.outputs))}
         results = [v for equation in before for v in equation.outvars if v in wanted]
         variables = self.variables[: len(self.constants)]
         return Program(self.constants, variables, results, before, is_high=self.is_high), rest
@@ -101,28 +100,33 @@ class Program:
         return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
-    def steps(self) -> list[tuple[Any, list[Place], list[Any]]]:
-        """The equations with the places of their operands and the types of their results."""
-        place, steps = self._places, []
-        for equation in self.equations:
-            operands = [v if type(v) is jex.Literal else place[v] for v in equation.invars]
-            steps.append((equation, operands, [v.aval for v in equation.outvars]))
-        return steps
+    def literals(self) -> list[Any]:
+        """The literals that it reads."""
+        return [*filterfalse(is_variable, chain(*map(_operands, self.equations), self.outputs))]
 
     @cached_property
-    def results(self) -> list[Place]:
+    def steps(self) -> list[tuple[Any, list[int], list[Any]]]:
+        """The equations with the places of their operands and the types of their results.
+
+        Variables have the first places, then come literals, then results in their order.
+        """
+        places = lambda variables: [*map(self._places.__getitem__, map(id, variables))]
+        return [(e, places(e.invars), [*map(_type, e.outvars)]) for e in self.equations]
+
+    @cached_property
+    def results(self) -> list[int]:
         """The places of the outputs."""
-        return [v if type(v) is jex.Literal else self._places[v] for v in self.outputs]
+        return [self._places[id(v)] for v in self.outputs]
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        results = [v for equation in self.equations for v in equation.outvars]
-        return {v: i for i, v in enumerate((*self.variables, *results))}
+    def _places(self) -> dict[int, int]:
+        values = chain(self.variables, self.literals, *map(_results, self.equations))
+        return dict(zip(map(id, values), count(), strict=False))
 
     @cached_property
     def jaxpr(self) -> Any:
         """The program for JAX: constants first, then inputs."""
-        effects = frozenset().union(*(equation.effects for equation in self.equations if equation.effects))
+        effects = frozenset().union(*map(_effects, self.equations))
         names = staging.names(self.name, len(self.variables), len(self.outputs))
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
@@ -152,6 +156,8 @@ class Program:
         return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
 
 
+_operands, _results, _effects = attrgetter("invars"), attrgetter("outvars"), attrgetter("effects")
+_type = attrgetter("aval")
 _BROADCAST = jex.primitives.broadcast_in_dim_p
 
 

@@ -12,32 +12,23 @@ from itertools import chain, count, filterfalse, islice, product
 from string import ascii_lowercase
 from typing import Any
 
-import jax.extend.core as jex
-import numpy as np
-from jax.dtypes import float0
-
-from combinators import rules, staging
+from combinators import rules
 from combinators.context import Context
-from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
 from combinators.memo import ByObject
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
-from combinators.types import LEAF, Function, Type, children, type_of
+from combinators.types import Function, Type, type_of
 from compile_ccc import compat
-from compile_ccc.batched import Made, mapped, one, over, row
+from compile_ccc.batched import mapped, one, over, row
+from compile_ccc.builder import Builder, Made
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.choosing import branched, structural
 from compile_ccc.closing import closed, parameters
 from compile_ccc.lambda_terms import (
     App,
     Arrow,
-    Atom,
-    Block,
-    Component,
     Constant,
-    Expression,
     Lam,
-    Product,
     Var,
     atom_type,
     lam,
@@ -69,83 +60,13 @@ def read(
     taken: dict[str, None] = {}
     outer = [Var(_distinct(name, taken), type) for name, type in captured]
     x = Var(_distinct(parameter[0], taken), parameter[1])
-    block = Builder(filterfalse(taken.__contains__, _names()), functions, rules_capture)
+    block = Reader(filterfalse(taken.__contains__, _names()), functions, rules_capture)
     results = block.run(program, [*outer, *block.leaves(x, parameter[1])])
     return lam(x, block.close(block.build(results, cod))), outer
 
 
-class Builder:
-    """A block under construction: `let` appends a binding and gives its variable."""
-
-    def __init__(self, names: Iterator[str], functions: bool, rules_capture: bool):
-        self.names, self.functions, self.rules_capture = names, functions, rules_capture
-        self.bindings: list[tuple[Var, Expression]] = []
-        self.calls: list[Any] = []  # of the programs that are being inlined
-        self.scopes: list[dict[Any, Any]] = []  # the atoms of the variables of these, and of the programs around
-
-    def let(self, e: Expression, type: Type) -> Var:
-        x = Var(next(self.names), type)
-        self.bindings.append((x, e))
-        return x
-
-    def close(self, result: Atom) -> Block:
-        return Block(tuple(self.bindings), result)
-
-    def inner(self) -> Builder:
-        """The builder of a block inside this one."""
-        block = Builder(self.names, self.functions, self.rules_capture)
-        block.calls, block.scopes = list(self.calls), list(self.scopes)
-        return block
-
-    def leaves(self, a: Any, type: Type) -> list[Any]:
-        """Binds the leaves of a value of this type, by projection."""
-        pairs, form = children(type)
-        if form == LEAF:
-            return [a]
-        return [leaf for key, t in pairs for leaf in self.leaves(self.let(Component(a, key), t), t)]
-
-    def build(self, leaves: list[Any], type: Type) -> Atom:
-        """Binds the value of this type that has these leaves, taking them from the list."""
-        pairs, form = children(type)
-        if form != LEAF:
-            return self.let(Product(tuple([self.build(leaves, t) for _, t in pairs]), form), type)
-        leaf = leaves.pop(0)
-        if isinstance(leaf, Made):
-            raise UnsupportedError(
-                "an array of functions leaves the vmap that makes it",
-                expected="functions that are made and applied inside the vmap",
-                got=f"{leaf.batch[0][0]} functions of type {leaf.type}",
-                line=user_line(compat.frames(leaf.eqn.source_info)),
-                hint="apply the functions inside, or return their environments and make them outside",
-            )
-        return leaf
-
-    def run(self, program: Any, inputs: list[Any]) -> list[Any]:
-        """Appends the equations of a program on these inputs, and gives the atoms of its outputs."""
-        env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
-
-        def atom(v: Any) -> Any:
-            if not isinstance(v, jex.Literal):
-                return env[v]
-            if self.functions and is_carrier(v.aval):
-                raise FunctionArithmeticError(
-                    "a number is put in the place of a function",
-                    expected="a function of the program",
-                    got=repr(v),
-                    hint="zeros_like and the like have no meaning for functions that are not known yet",
-                )
-            return Constant(_literal(v))
-
-        self.scopes.append(env)
-        for eqn in program.eqns:
-            env.update(zip(eqn.outvars, self.equation(eqn, [atom(v) for v in eqn.invars]), strict=True))
-        self.scopes.pop()
-        return [atom(v) for v in program.outvars]
-
-    def atom_of(self, tracer: Any) -> Any:
-        """The atom that a tracer was in a program that is being read, or None."""
-        variable = staging.variable_of(tracer)
-        return next((scope[variable] for scope in reversed(self.scopes) if variable in scope), None)
+class Reader(Builder):
+    """A block that is read off a program, one case for each kind of equation."""
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = inlined(eqn)
@@ -166,22 +87,23 @@ class Builder:
             return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
         if eqn.primitive is eval_p:
             return self.application(eqn.params["type"], operands, eqn.params["batch"])
-        if eqn.primitive.name == "scan":
-            return self.loop(eqn, operands)
-        if eqn.primitive.name == "while":
-            return repeated(self, eqn, operands)
-        if eqn.primitive.name == "cond":
-            return branched(self, eqn, operands)
-        if eqn.primitive.name == "custom_linear_solve":
-            return solved(self, eqn, operands)
-        if eqn.primitive.name == "remat2":
-            return checkpointed(self, eqn, operands)
-        if self.functions and concerns_functions(eqn):
-            results = structural(self, eqn, operands)
-            if results is None:
-                raise refused(eqn, self.calls)
-            return results
-        return self.primitive(eqn, operands)
+        match eqn.primitive.name:
+            case "scan":
+                return self.loop(eqn, operands)
+            case "while":
+                return repeated(self, eqn, operands)
+            case "cond":
+                return branched(self, eqn, operands)
+            case "custom_linear_solve":
+                return solved(self, eqn, operands)
+            case "remat2":
+                return checkpointed(self, eqn, operands)
+            case _ if self.functions and concerns_functions(eqn):
+                if (results := structural(self, eqn, operands)) is None:
+                    raise refused(eqn, self.calls)
+                return results
+            case _:
+                return self.primitive(eqn, operands)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""
@@ -193,7 +115,7 @@ class Builder:
         """A call of a jitted function, whose program JAX has traced once."""
         known = _calls.get(program)
         if known is None:
-            inner = Builder(_names(), False, False)
+            inner = Reader(_names(), False, False)
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
             results = inner.run(program, inner.leaves(x, x.type))
@@ -280,13 +202,6 @@ def _is_closed(program: Any) -> bool:
     """Whether a program captures no arrays, not in rules either, makes and applies no functions, and has no effect."""
     alone = not program.consts and not program.effects and not holds_functions(program)
     return alone and not rules.held_tracers(program)
-
-
-def _literal(v: Any) -> Any:
-    value = np.asarray(v.val).astype(v.aval.dtype)
-    if value.ndim or value.dtype == float0:  # an element of float0 would be no value of JAX's
-        return value
-    return value.item() if v.aval.weak_type else value[()]
 
 
 def _names() -> Iterator[str]:

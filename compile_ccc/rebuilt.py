@@ -191,15 +191,9 @@ def is_environment(value: Any) -> bool:
     """Whether a captured value is read anew at each call."""
     if is_guarded(value) or has_attributes(value):
         return False
-    match value:
-        case bool() | int():
-            return False
-        case float() | complex() | jax.Array() | Closure() | Opaque():
-            return True
-        case np.ndarray() | np.generic():
-            return bool(jnp.issubdtype(value.dtype, np.inexact))
-        case _:
-            return False
+    if isinstance(value, np.ndarray | np.generic):
+        return bool(jnp.issubdtype(value.dtype, np.inexact))
+    return isinstance(value, float | complex | jax.Array | Closure | Opaque)
 
 
 def places(f: types.FunctionType) -> list[tuple[str, Any]]:

@@ -8,6 +8,7 @@ of primitives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from compile_ccc import compat
 from compile_ccc.flow import silenced
 from compile_ccc.programs import Program, literal_of
 
+_OF_PLATFORMS = frozenset({"platform_index", "clamp"})  # operations: a number of a branch, brought into their range
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -35,6 +37,9 @@ class Wire(jax.core.Tracer):
 
     def _origin_msg(self) -> str:
         return ""
+
+
+_atom = attrgetter("atom")
 
 
 class Recorder(jax.core.Trace):  # type: ignore[type-arg]
@@ -57,9 +62,14 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, _NUMBERS):
             return Wire(self, literal_of(value))
-        if id(value) not in self.constants:
-            self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
-        return self.constants[id(value)][0]
+        known = self.constants.get(id(value))
+        if known is None:
+            known = self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
+        return known[0]
+
+    def wires(self, values: Iterable[Any]) -> list[Wire]:
+        """Values as those of this program."""
+        return [v if type(v) is Wire and v.recorder is self else self.wire(v) for v in values]
 
     def stage_value(self, val: Any) -> Wire:
         """A value as one of this program, as JAX asks for it."""
@@ -67,7 +77,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
 
     def process_primitive(self, primitive: Any, values: Any, params: dict[str, Any], /) -> Any:
         """Appends an operation."""
-        wires = [self.wire(value) for value in values]
+        wires = self.wires(values)
         if primitive in _OF_LITERALS and type(wires[0].atom) is jex.Literal:
             folded = _OF_LITERALS[primitive](wires[0].atom.val, params)
             if folded is not None:
@@ -87,7 +97,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
         """Appends a call of a function with a rule of its own, which JAX writes down."""
         *rule, values = functions
-        wires = [self.wire(value) for value in values]
+        wires = self.wires(values)
         bind = lambda *operands: primitive.bind(*operands, subfuns=tuple(rule), **params)
         return self.copy(written(bind, *[wire.aval for wire in wires]), wires)
 
@@ -97,48 +107,49 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
     ) -> list[Wire]:
         """Appends an operation whose results have these types."""
-        variables = [jex.Var(type) for type in types]
-        operands = [wire.atom for wire in wires]
-        self._add(jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        variables = [*map(jex.Var, types)]
+        operands = [*map(_atom, wires)]
+        self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        if primitive.name in _OF_PLATFORMS:
+            self._note_platform(equation)
         return [Wire(self, variable) for variable in variables]
 
-    def _add(self, equation: Any) -> None:
-        self.equations.append(equation)
-        if equation.primitive is jex.primitives.clamp_p:  # a number of a branch, brought into their range
-            number = equation.invars[1]
-            if type(number) is jex.Var and number in self.platforms:
-                self.platforms[equation.outvars[0]] = self.platforms[number]
-        elif equation.primitive.name == "platform_index":
+    def _note_platform(self, equation: Any) -> None:
+        if equation.primitive.name == "platform_index":
             self.platforms[equation.outvars[0]] = equation
+        elif type(number := equation.invars[1]) is jex.Var and number in self.platforms:
+            self.platforms[equation.outvars[0]] = self.platforms[number]
 
     def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends one call of a program on these values."""
         if self._opened:
-            return self.copy(program, list(map(self.wire, values)))
-        wires = [self.wire(value) for value in (*program.constants, *values)]
+            return self.copy(program, values)
+        wires = self.wires((*program.constants, *values))
         types = [v.aval for v in program.outputs]
         self.is_high |= program.is_high
         return self.append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
 
-    def copy(self, program: Program, wires: Sequence[Wire]) -> list[Wire]:
+    def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
-        given = [*[self.wire(value) for value in program.constants], *wires]
-        atoms = [wire.atom for wire in given]
-        self.is_high |= program.is_high
+        given = self.wires((*program.constants, *values))
+        atoms = [*map(_atom, given), *program.literals]
+        if program.is_high:
+            self.is_high = True
         for equation, places, types in program.steps:
-            operands = [atoms[i] if type(i) is int else i for i in places]
+            operands = [*map(atoms.__getitem__, places)]
             if self._opened and (inner := compat.called(equation)) is not None:
-                given_inside = [self.wire(Wire(self, atom)) for atom in operands]
+                given_inside = [Wire(self, atom) for atom in operands]
                 atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
                 continue
-            results = [jex.Var(type) for type in types]
+            results = [*map(jex.Var, types)]
             atoms += results
-            self._add(equation.replace(invars=operands, outvars=results))
+            primitive, effects, source = equation.primitive, equation.effects, equation.source_info
+            copied = jex.JaxprEqn(operands, results, primitive, equation.params, effects, source, equation.ctx)
+            self.equations.append(copied)
+            if primitive.name in _OF_PLATFORMS:
+                self._note_platform(copied)
         n = len(given)
-        return [
-            Wire(self, i) if type(i) is not int else given[i] if i < n else Wire(self, atoms[i])
-            for i in program.results
-        ]
+        return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
 
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:
@@ -180,8 +191,8 @@ class Tape:
         If it is `silent`, it has no effect.
         """
         recorder, (results, form) = self.recorder, jax.tree.flatten(values)
-        outputs = [recorder.wire(result).atom for result in results]
-        given = [wire.atom for wire in known]
+        outputs = [*map(_atom, recorder.wires(results))]
+        given = [*map(_atom, known)]
         equations = recorder.equations
         if given:
             equations = [e for e in equations if set(given).isdisjoint(e.outvars)]
@@ -194,8 +205,8 @@ class Tape:
 
 def current() -> Recorder | None:
     """The program that is being written, if JAX traces nothing else inside it."""
-    with jex.take_current_trace() as trace:
-        return trace if isinstance(trace, Recorder) else None
+    trace = jex.find_top_trace(())
+    return trace if type(trace) is Recorder else None
 
 
 def written(f: Callable[..., Any], *types: Any) -> Program:

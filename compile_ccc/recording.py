@@ -81,7 +81,7 @@ def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
 def inlined(program: Program, leaves: Sequence[Any] = ()) -> Any:
     """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
     recorder = current()
-    results = program.call(leaves) if recorder is None else recorder.copy(program, list(map(recorder.wire, leaves)))
+    results = program.call(leaves) if recorder is None else recorder.copy(program, leaves)
     return program.form.unflatten(results)
 
 
@@ -89,7 +89,7 @@ def run(program: Program, values: Iterable[Any]) -> list[Any]:
     """The results of a known program: copied if a program is being written, else operation by operation."""
     recorder = current()
     if recorder is not None:
-        return recorder.copy(program, [recorder.wire(value) for value in values])
+        return recorder.copy(program, values)
     return jax.core.eval_jaxpr(program.jaxpr, [], *program.constants, *values)
 
 

@@ -20,19 +20,16 @@ from combinators.bytecode import attribute_names
 from combinators.identity import Interned
 from combinators.rules import (
     PLAIN,
-    captured_tracers,
-    function_key,
     global_names,
     has_rule,
     is_empty,
     is_global_of_jax,
+    walked,
 )
 from combinators.types import Opaque
 from combinators.values import Closure
 from compile_ccc.foreign import PLAINEST, own_file
 from compile_ccc.ran import is_odd, is_own
-
-type Rules = list[tuple[Any, Hashable]]  # functions with rules of their own, and the keys of these
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts hold no functions
@@ -40,21 +37,16 @@ _CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, ty
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
 
 
-def rules_of(f: Any) -> Rules:
-    """The functions with rules of their own that a function reaches, with the rules that they have now.
+def has_lasting_rules(f: Any) -> bool:
+    """Whether all rules that a function reaches may be kept beyond the trace that is running: they capture none of it.
 
-    JAX forgets its programs if one of these had another rule when it was last seen.
+    JAX forgets its programs if one of them was another when it was last seen.
     """
-    rules = [(g, function_key(g)) for g in _reached(f)]
-    if any(_last.get(g, key) != key for g, key in rules):
+    rules = [(g, *walked(g)) for g in _reached(f)]
+    if any(_last.get(g, key) != key for g, key, _ in rules):
         jax.clear_caches()
-    _last.update(rule for rule in rules if is_lasting(rule[0]))
-    return rules
-
-
-def is_lasting(f: Any) -> bool:
-    """Whether a rule may be kept beyond the trace that is running: it captured nothing of that."""
-    return not captured_tracers(f)
+    _last.update((g, key) for g, key, tracers in rules if not tracers)
+    return not any(tracers for _, _, tracers in rules)
 
 
 def _reached(f: Any) -> list[Any]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.extend.core as jex
 
 from combinators.edges import check_policy
+from compile_ccc.builder import Builder
 from compile_ccc.lambda_terms import Again, atom_type, free_variables, single
 from compile_ccc.recorder import current
 from compile_ccc.recording import record
 from compile_ccc.refusals import line_at
-
-if TYPE_CHECKING:
-    from compile_ccc.read import Builder
 
 
 def checkpointed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:

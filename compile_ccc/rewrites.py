@@ -6,15 +6,12 @@ the left side away and gives those of the right side; where none does, it gives 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import jax
+from typing import Any
 
 from combinators import sums
 from combinators.context import Context
 from combinators.terms import (
     Case,
-    Compose,
     Const,
     Curry,
     Extend,
@@ -22,7 +19,6 @@ from combinators.terms import (
     Id,
     Inject,
     Map,
-    Primitive,
     Prod,
     Proj,
     Scan,
@@ -31,55 +27,8 @@ from combinators.terms import (
     compose,
     prod,
 )
-from combinators.types import LEAF
+from compile_ccc.chains import PAIR, Chain, Kind, Steps, is_free, kind_after
 from compile_ccc.liveness import is_context, place, rearrangement, renumbered, steps_of
-
-if TYPE_CHECKING:
-    from compile_ccc.optimise import Chain
-
-type Steps = tuple[Term, ...]
-type Kind = Any  # of a context its length, of any other value a form, or LEAF; None if it may be either
-
-PAIR = jax.tree.structure((0, 0))
-
-
-def kind_after(step: Term, kind: Kind) -> Kind:
-    """What can be seen of the kind of a value, by the step that gives it and the kind before."""
-    match step:
-        case Id():
-            return kind
-        case Prod(parts, form):
-            return len(parts) if is_context(form) else form
-        case Extend():
-            return kind if kind is None else kind + 1 if isinstance(kind, int) else PAIR
-        case Const(value):
-            return len(value) if isinstance(value, Context) else LEAF
-        case Curry() | Primitive() | Inject():
-            return LEAF
-        case Scan():
-            return PAIR
-        case Compose(steps):
-            for f in steps:
-                kind = kind_after(f, kind)
-            return kind
-        case _:
-            return None
-
-
-def tells(e: Term) -> bool:
-    """Whether it is of use to know that a variable is bound to this: to no computation, or to a product."""
-    match steps_of(e):
-        case (Proj() | Const() | Prod() | Curry(),):
-            return True
-        case (Prod(parts, form), Curry()):
-            return is_context(form) and all(map(_is_free, parts))
-        case _:
-            return False
-
-
-def _is_free(f: Term) -> bool:
-    """Whether nothing is computed: a variable, a component of one, or a constant."""
-    return all(isinstance(step, Proj | Const) for step in steps_of(f))
 
 
 def from_start(proj: Proj, kind: Kind) -> Proj:
@@ -115,7 +64,7 @@ def projected(chain: Chain, step: Proj) -> Steps | None:
             law, instead = "products: β", parts[i]
         case [*_, Proj(x)] if isinstance(product := chain.before[-1].scope.known.get(x), Prod):
             i = place(product.form, step.key)
-            if i is None or not _is_free(product.parts[i]):
+            if i is None or not is_free(product.parts[i]):
                 return None
             law, instead = "products: β", product.parts[i]
         case [*_, Extend(e)] if _is_last(step, chain.value.kind):
@@ -171,7 +120,7 @@ def _restricted(chain: Chain, curry: Curry, n: int) -> tuple[Steps, Curry] | Non
 
     None if it takes its context as a whole.
     """
-    body = chain.optimiser.optimised(curry.body, n + 1)
+    body = chain.optimised(curry.body, n + 1)
     reads = chain.uses.reads(body, n + 1)
     if reads is None:
         return None
@@ -214,7 +163,7 @@ def iterated(chain: Chain, step: Fold | Scan | Map) -> Steps | None:
         return None
     captured, curry = function
     domain = kind_after(Extend(Id()), kind_after(compose(*captured), kind))
-    body = chain.optimiser.optimised(curry.body, domain)
+    body = chain.optimised(curry.body, domain)
     new = compose(*captured, Curry(body, curry.argument))
     if isinstance(step, Map) and _is_last(body, domain) and len(operands) == 1 and chain.uses.is_pure(new):
         chain.pop()

@@ -32,7 +32,7 @@ def scan(
         return control.scan(again, state, xs, length, reverse, unroll)
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
     params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
-    wires = [recorder.wire(value) for value in (*program.constants, *before, *rows)]
+    wires = recorder.wires((*program.constants, *before, *rows))
     types = [*(v.aval for v in after), *(jex.unmapped_aval(steps, 0, v.aval) for v in out)]
     results = recorder.append(
         jex.primitives.scan_p,

@@ -20,11 +20,11 @@ from combinators.errors import (
     definition_line,
 )
 from combinators.families import stated
-from combinators.infer import abstract, is_function, note
+from combinators.infer import abstract, note
 from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry
 from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
-from combinators.values import Closure, depth_of
+from combinators.values import Closure, depth_of, is_function
 from compile_ccc.answers import Answers
 from compile_ccc.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.asking import Asked

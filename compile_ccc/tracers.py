@@ -98,8 +98,8 @@ class Known(Asking):
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        asked = asked_of(self)
-        return type(self) if asked is None or not by_users() else asked.class_of(self)
+        asked = asked_of(self) if by_users() else None
+        return type(self) if asked is None else asked.class_of(self)
 
     def __getattr__(self, name: str) -> Any:
         """Wants the input as code if that has an attribute which an array has not."""
@@ -140,7 +140,7 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 def by_users() -> bool:
     """Whether a tracer is looked at by a user's code or a package's, by way of Python's and NumPy's or not."""
-    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         whose = _whose(frame.f_code.co_filename)
         if whose is not None:

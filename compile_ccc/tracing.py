@@ -25,8 +25,9 @@ from combinators.types import Function, Opaque, Type, pack
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type, parameter_name
 from compile_ccc.captures import Captured, captures
-from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
+from compile_ccc.carriers import FunctionValue, active_traces, deferred, entered, flatten, lam_p
 from compile_ccc.keeping import traced
+from compile_ccc.lifting import lifted
 from compile_ccc.stage import Traced, stage, trace_anew
 
 
@@ -68,8 +69,6 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
     if not active_traces.get():
         return close(f, dom, len(domain))
     if isinstance(f, Closure):
-        from compile_ccc.lifting import lifted
-
         return lifted(f)
     return abstraction(f, dom, len(domain))
 
@@ -88,8 +87,13 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     return FunctionValue(carrier, type, own)
 
 
-def deferred(term: Term, x: Any) -> Any:
-    """term at x, a value of the program that is being traced, recorded there until the functions in x are known."""
+@entered.register(object)
+def _entered(f: Any, type: Function) -> FunctionValue:
+    return function(f, *(type.dom if isinstance(type.dom, tuple) and len(type.dom) != 1 else (type.dom,)))
+
+
+@deferred.register(Term)
+def _deferred(term: Term, x: Any) -> Any:
     own = active_traces.get()[-1]
     whole, leaves = rebuilt(x, lambda v: isinstance(v, Opaque))
     types = [argument_type(leaf) for leaf in leaves]

@@ -80,23 +80,22 @@ def _block(scope: Scope, block: Block) -> Term:
     for x, e in block.bindings:
         steps.append(Extend(_expression(scope, e)))
         scope[x] = len(scope)
-    return compose(*steps, _atom(scope, block.result))
+    result = _atom(scope, block.result)
+    return Compose((*steps, result)) if steps else result
 
 
 def _expression(scope: Scope, e: Expression) -> Term:
     match e:
+        case Arrow(term, atoms):
+            return compose(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
+        case Component(product, key):
+            return Compose((_atom(scope, product), _place(key) if type(key) is int else Proj(key)))
         case Lam():
             return compose(*_restriction(scope, e.free), translate(e))
         case App(f, x):
             return Compose((_tuple(scope, (f, x)), Eval()))
         case Product(parts, form):
-            return Prod(tuple(_atom(scope, a) for a in parts), form)
-        case Component(product, key):
-            return compose(_atom(scope, product), Proj(key))
-        case Arrow(term, (operand,)):
-            return compose(_atom(scope, operand), term)
-        case Arrow(term, operands):
-            return Compose((_tuple(scope, operands), term))
+            return Prod(tuple([_atom(scope, a) for a in parts]), form)
         case Match(scrutinee, branches):
             used = list(dict.fromkeys(x for branch in branches for x in branch.free))
             inner = {x: i for i, x in enumerate(used)}

@@ -8,7 +8,7 @@ takes no step borrows the first state of one that does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -16,12 +16,10 @@ from jax import lax
 from combinators import staging
 from combinators.terms import While
 from combinators.types import Function
+from compile_ccc.builder import Builder
 from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
 from compile_ccc.refusals import refused
-
-if TYPE_CHECKING:
-    from compile_ccc.read import Builder
 
 
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:

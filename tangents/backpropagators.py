@@ -76,7 +76,7 @@ class Image:
                 y, pullback = vjp(Eval(), f, pack(x))
             case Arrow():
                 y, pullback = vjp(Eval(), closure_of(f, x), pack(x))
-            case Term():
+            case _ if isinstance(f, Term):
                 y, pullback = vjp(compose(Proj(1), f), (), pack(x))
             case _:
                 y, pullback = self._at(images, (f, pack(x)))

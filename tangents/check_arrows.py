@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.evaluate import apply, evaluate
-from combinators.infer import abstract, accepts
+from combinators.infer import abstract
 from combinators.terms import Id, Term, compose
 from combinators.types import type_of
-from combinators.values import Closure
+from combinators.values import Closure, accepts
 from tangents.calls import Calls
 from tangents.check_laws import observation
 from tangents.differences import difference, settled, unsettled

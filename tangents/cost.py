@@ -66,7 +66,7 @@ def assert_cheap_gradient(
     """Asserts that value and gradient of f take at most `factor` times the scalar operations of f at these arguments.
 
     The program is that of `value_and_grad`, with the same f, argnums, has_aux and functions; only the types of the
-    arguments count, and nothing is computed.  Operations are counted as `tangents.operations` says: entries of results,
+    arguments count, and nothing is computed.  Operations are counted as `operations` says: entries of results,
     loops as often as they run, without dead code and without what only moves entries.  Gives both counts.
 
     The cheap gradient principle promises a small constant for programs of elementary operations: 5, whatever the number

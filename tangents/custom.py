@@ -1,26 +1,19 @@
-"""Users' pullbacks for functions of functions: what a function argument gets is stated as its calls.
-
-    f : τ ⇝ σ  with the rule  (x, y, g) ↦ gx,    at function types in τ    gx = [(argument, cotangent of its result)]
-
-The calls are the function's list tangent (paper 003, figure 3), and `curry`'s pullback of that figure makes of them the
-cotangent of what the function captured, in the environment space too.
-"""
+"""`custom`: a derivative of one's own, for functions of functions too."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import jax
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.context import Context
-from combinators.depth import users_own
 from combinators.edges import no_keywords
-from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError
 from combinators.evaluate import evaluate
 from combinators.memo import Facts
 from combinators.origins import numbered, restored
@@ -31,13 +24,11 @@ from compile_ccc.arguments import argument_type, binds, bound
 from compile_ccc.arrow import ccc
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing import abstraction
-from tangents.duals import dual, pair
 from tangents.environment import ENVIRONMENT
-from tangents.leaves import dense, filled, gather, placed, present, structs, zero_leaf
-from tangents.space import Representation, Represented, Space
-from tangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, release, remark
-from tangents.stated import of_stated
-from tangents.transposes import transposed
+from tangents.leaves import present, zero_leaf
+from tangents.represent import by_environment
+from tangents.ruled import Rule, asking
+from tangents.sparse import remark
 
 
 def custom(
@@ -77,7 +68,7 @@ def custom(
             got=(f, pullback, result),
             hint="custom(lambda f, x: f(x), lambda primals, y, g: ([(primals[1], g)], None))",
         )
-    if not binds(_asking(pullback, {"wanted": (), "arrived": ()}), 3):
+    if not binds(asking(pullback, {"wanted": (), "arrived": ()}), 3):
         raise ArityError(
             "a pullback takes the arguments, what the function gave, and its cotangent",
             expected="pullback(primals, result, cotangent)",
@@ -94,29 +85,15 @@ def custom(
             return ccc(call)(*arguments)
         arity = len(arguments)
         known = None if result is None else f
-        rule = lambda: Rule(pullback, arity, known, apart)  # a function, since functions are code by what they hold
+        rule = lambda: Custom(pullback, arity, known, apart)  # a function, since functions are code by what they hold
         rule.__name__ = getattr(f, "__name__", "custom")
         return abstraction(result or f, argument_type(pack(arguments)), arity, rule)(*arguments)
 
     return call
 
 
-@dataclass(frozen=True)
-class Rule:
-    """What the `rule` of a `Call` at Δ·τ gives: the user's pullback, and how many arguments τ stands for.
-
-    `known` is what computes the value, if that is not the body of the call, which then has its type alone.  `apart` is
-    that of `custom`.
-    """
-
-    pullback: Callable[..., Any]
-    arity: int
-    known: Callable[..., Any] | None
-    apart: Callable[..., Any] | None
-
-    def groups(self, x: Context, y: Any) -> list[list[int]] | None:
-        """The leaves of the result y that forward mode keeps apart, by their numbers; the others have no tangent."""
-        return self.apart and self.apart((x[-1],) if self.arity == 1 else x[-1], y)
+class Custom(Rule):
+    """The rule of a function by `custom`: JAX, too, differentiates the call by it."""
 
     def value(self, call: Call, x: Context) -> Any:
         """The value of the call, which JAX differentiates by this rule too."""
@@ -137,95 +114,6 @@ class Rule:
             expected, got = type_of(y), type_of(result)
             raise ArgumentError("a custom function gives another type than it says", expected=expected, got=got)
         return result
-
-    def pull(
-        self, rep: Representation, space: Space, x: Context, y: Any, g: Any, arrived: tuple[bool, ...]
-    ) -> Cotangent:
-        """The cotangent of Δ·τ at the marked x, from that of the result y, and which leaves of it are no zeros."""
-        *outside, argument = x
-        if is_active(outside, space.is_leaf):
-            raise NotDifferentiableError(
-                "a function with a pullback of its own captured what a derivative is asked for",
-                expected="a function that depends on its arguments alone",
-                got="captured values of which a derivative is asked",
-                hint="make it an argument; what function arguments captured has its cotangents from their calls",
-            )
-        arguments = (argument,) if self.arity == 1 else argument
-        wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
-        stated = self._stated((release(arguments), y, g), {"wanted": wanted, "arrived": arrived})
-        found = [
-            of_stated(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
-            for i, (a, s, w) in enumerate(zip(arguments, stated, wanted, strict=True))
-        ]
-        several = Sparse((i, c) for i, c in enumerate(found) if c is not ZERO) or ZERO
-        whole = found[0] if self.arity == 1 else several
-        return whole if whole is ZERO else Sparse({len(outside): whole})
-
-    def _stated(self, given: tuple[Any, ...], facts: dict[str, Any]) -> Any:
-        """What the user's pullback gives: one cotangent for each argument."""
-        with users_own():
-            stated = _asking(self.pullback, facts)(*map(from_records, given))
-        if isinstance(stated, tuple | list) and len(stated) == self.arity:
-            return stated
-        raise ArityError(
-            "a pullback gives one cotangent for each argument",
-            expected=f"a tuple of {self.arity}",
-            got=repr(stated),
-            hint="None stands for an argument without a cotangent",
-        )
-
-
-def _asking(pullback: Callable[..., Any], facts: dict[str, Any]) -> Callable[..., Any]:
-    """The pullback as a function of three arguments, that is told the facts for which it has names."""
-    try:
-        names = inspect.signature(pullback).parameters
-    except (TypeError, ValueError):
-        return pullback
-    return partial(pullback, **{name: fact for name, fact in facts.items() if name in names})
-
-
-def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represented:
-    """custom(f, rule) x = (f x, λ g. the cotangents that the rule states, of functions by their calls)"""
-    rule: Rule = call.rule()
-    y = rule.value(call, release(x))
-    if not is_active(x, space.is_leaf):
-        return hold(y, space.is_leaf), nothing
-    y = activate(y, space.is_leaf)
-
-    def pullback(g: Cotangent) -> Cotangent:
-        found = zip(gather(g, y, space.is_leaf), jax.tree.leaves(y, is_leaf=space.is_leaf), strict=True)
-        arrived = tuple(c is not ZERO for c, leaf in found for _ in jax.tree.leaves(leaf))
-        return rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf), arrived)
-
-    return y, pullback
-
-
-def pushed(call: Call, x: Context) -> Any:
-    """D[custom(f, rule)] x, on duals: what the rule states is the pullback, and the pushforward is its transpose."""
-    rule, leaf = call.rule(), ENVIRONMENT.is_leaf
-    known, given = pair(x)
-    y = rule.value(call, known)
-    if not given:
-        return y
-    marked = remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))), leaf)
-
-    def pull(g: dict[int, Any], arrived: tuple[bool, ...]) -> dict[int, Any]:
-        whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
-        return filled(rule.pull(_represented(), ENVIRONMENT, marked, y, whole, arrived), marked, leaf)
-
-    like, found = structs(activate(y, leaf), leaf), {}
-    for group in rule.groups(known, y) or [list(like)]:
-        arrived = tuple(i in group for i in range(len(jax.tree.leaves(y))))
-        linear = lambda *g, i=group, arrived=arrived: tuple(pull(dict(zip(i, g, strict=True)), arrived).values())
-        t = transposed(linear, [like[i] for i in group])
-        found.update(zip(group, t(*given.values()), strict=True))
-    return dual(y, found)
-
-
-def _represented() -> Representation:
-    from tangents.represent import rep
-
-    return partial(rep, ENVIRONMENT)
 
 
 @dataclass(frozen=True)
@@ -259,7 +147,7 @@ def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
         is_zero = lambda g: isinstance(g, SymbolicZero)
         g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
         arrived = tuple(not is_zero(g) for g in jax.tree.leaves(cotangents, is_leaf=is_zero))
-        found = present(call.rule().pull(_represented(), ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
+        found = present(call.rule().pull(by_environment, ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
         return tuple(map(found.get, range(len(values))))
 
     f = jax.custom_vjp(of_leaves)

@@ -96,7 +96,7 @@ def forward(term: Term, x: Any) -> Any:
         case Solve():
             return solve(apply, term, *x)
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
 
 
 def apply(f: Any, x: Any) -> Any:

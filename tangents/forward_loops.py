@@ -27,8 +27,9 @@ from compile_ccc.recorder import aval_of
 from compile_ccc.recording import hoisted, inlined, record, row_types
 from compile_ccc.remat import remat
 from compile_ccc.scans import scan
-from tangents.custom import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
+from tangents.represent import by_environment
+from tangents.ruled import pushed
 
 type Forward = Callable[[Term, Any], Any]  # D[term] x
 type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
@@ -43,7 +44,7 @@ _known: Facts[Program] = Facts("pushforwards of calls", entries=64)
 def call(forward: Forward, term: Call, x: Any) -> Any:
     """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
     if term.rule is not None:
-        return pushed(term, x)
+        return pushed(by_environment, term, x)
     if term.programs > PROGRAMS:
         return forward(term.body, x)
     x, given = numbered(x)

@@ -28,6 +28,7 @@ from compile_ccc.recording import operation, record, run
 from tangents.delegate import agree
 from tangents.duals import Dual, dual
 from tangents.missing import missing, reason
+from tangents.represent import by_environment
 from tangents.rows import Row, Rule, push_of, row_at, row_of
 from tangents.rows_kinds import Constant
 from tangents.sparse import ZERO
@@ -115,7 +116,7 @@ def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], 
             zero = lambda i: np.zeros(y[i].shape, jax.dtypes.float0 if i not in real else y[i].dtype)
             return pull([given[i] if i in given else zero(i) for i in range(len(y))])
 
-        return [*y, *transposed(linear, [y[i] for i in real])(*values[n:])]
+        return [*y, *transposed(by_environment, linear, [y[i] for i in real])(*values[n:])]
 
     try:
         program = written(both, *types)

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jax.extend.core.primitives import convert_element_type_p
 
 from combinators.errors import UnsupportedError
-from combinators.infer import infer, is_function
+from combinators.infer import infer
 from combinators.terms import Eval
 from combinators.types import LEAF, Tensor, children, is_discrete, type_of
-from combinators.values import Closure
+from combinators.values import Closure, is_function
 from tangents.calls import ABSENT, Absent, Block, Calls, Captured
 from tangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
 

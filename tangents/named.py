@@ -18,9 +18,9 @@ from combinators.terms import Call
 from compile_ccc import compat
 from compile_ccc.recorder import aval_of
 from compile_ccc.recording import record
-from tangents.custom import ruled
 from tangents.leaves import filled, placed, present, structs
 from tangents.residuals import Opened, Residuals
+from tangents.ruled import ruled
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import Cotangent, marks, release, remark
 

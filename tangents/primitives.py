@@ -49,16 +49,20 @@ class Programs:
 def primitive(term: Primitive, x: Any) -> Represented:
     """(y, pullback) of a primitive; the pullback computes the cotangents of active arguments only."""
     marked = operands(x)
-    arguments = [a.value if isinstance(a, Held) else a for a in marked]
-    asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
+    arguments, asked = list(marked), tuple(range(len(marked)))
+    if Held in map(type, marked):
+        arguments = [a.value if isinstance(a, Held) else a for a in marked]
+        asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
     types = tuple(map(aval_of, arguments))
     rule = _programs(term, row_of(term), asked, types, compat.flags())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
-    y = rule.form.unflatten([Held(r) if held else r for r, held in zip(results, rule.held, strict=True)])
+    if True in rule.held:
+        results = [Held(r) if held else r for r, held in zip(results, rule.held, strict=True)]
+    y = rule.form.unflatten(results)
     if rule.backward is None:
         return y, nothing
-    residuals = [*arguments, *results] if rule.from_row else values[len(results) :]
+    residuals = [*arguments, *values] if rule.from_row else values[len(results) :]
 
     def pullback(g: Cotangent) -> Cotangent:
         arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
@@ -68,7 +72,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
         cotangents = run(backward, [*residuals, *arrived.values()])
         if not isinstance(x, tuple):
             return cotangents[0] if backward.nonzero else ZERO
-        return Sparse((asked[i], cotangents[i]) for i in backward.nonzero) or ZERO
+        return Sparse([(asked[i], cotangents[i]) for i in backward.nonzero]) or ZERO
 
     return y, pullback
 

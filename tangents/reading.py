@@ -14,9 +14,10 @@ import jax
 
 from combinators.errors import ArgumentError
 from combinators.evaluate import evaluate
-from combinators.infer import accepts, infer
+from combinators.infer import infer
 from combinators.terms import Term
 from combinators.types import Type, is_discrete, type_of
+from combinators.values import accepts
 from tangents.calls import Calls
 from tangents.differences import difference, settled, unsettled
 from tangents.duals import activated, primal

@@ -8,7 +8,7 @@ cotangent, and what depends on them alone is computed without a pullback.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, assert_never
 
@@ -18,7 +18,7 @@ from combinators.depth import deep
 from combinators.edges import one_of
 from combinators.host import with_own_exceptions
 from combinators.infer import component, infer
-from combinators.memo import Facts, remembered
+from combinators.memo import remembered
 from combinators.records import as_records, from_records
 from combinators.sums import tagged
 from combinators.terms import (
@@ -105,29 +105,29 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
 def rep(space: Space, term: Term, x: Any) -> Represented:
     """(y, pullback) of `term` at a primal x whose held leaves are marked."""
     match term:
-        case Id():
-            return x, lambda g: g
+        case Proj(key):  # the cases of straight programs come first, the frequent ones before others
+            return component(x, key, term), _placed(_key(x, key))
         case Compose(steps):
             pullbacks: list[Pullback] = []
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
-        case Prod():
-            return _product(space, term, x)
-        case Proj(key):
-            return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
             y, pb = rep(space, e, x)
-            return extend(x, y), lambda g, ctx=x: _let(pb, *split(g, ctx))
+            return extend(x, y), _let(pb, x)
+        case Primitive():
+            return primitive(term, x)
+        case Prod():
+            return _product(space, term, x)
+        case Id():
+            return x, lambda g: g
         case Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
         case Const(value):
             return hold(value, space.is_leaf), nothing
-        case Primitive():
-            return primitive(term, x)
         case Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
         case Checkpoint():
@@ -151,7 +151,12 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:
-            assert_never(term)  # type: ignore[arg-type]
+            assert_never(term)
+
+
+def by_environment(term: Term, x: Any) -> Represented:
+    """(y, pullback) of `term` at a marked primal x, in the environment space."""
+    return rep(ENVIRONMENT, term, x)
 
 
 def _composed(pullbacks: list[Pullback]) -> Pullback:
@@ -171,13 +176,13 @@ def _placed(key: Any) -> Pullback:
 
 def _product(space: Space, term: Prod, x: Any) -> Represented:
     """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn); equal parts run once if they may."""
-    plan, order = _plans.get(term, space) or _plans.put(term, _plan(space, term.parts, term.form), space)
+    plan, order = _plan(space, term.parts, _keys(term.form))
     made = [rep(space, f, x) for f, _ in plan]
 
     def pullback(g: Cotangent) -> Cotangent:
         total: Cotangent = ZERO
         for (_, places), (_, pb) in zip(plan, made, strict=True) if g is not ZERO else ():
-            part = g.part(places[0]) if len(places) == 1 else reduce(plus, map(g.part, places))
+            part = reduce(plus, map(g.part, places))
             if part is not ZERO:
                 total = plus(total, pb(part))
         return total
@@ -185,31 +190,35 @@ def _product(space: Space, term: Prod, x: Any) -> Represented:
     return term.form.unflatten([made[i][0] for i in order]), pullback
 
 
-type Plan = tuple[list[tuple[Term, list[Any]]], list[int]]
-
-_plans: Facts[Plan] = Facts("plans of products", entries=8)
+type Plan = tuple[list[tuple[Term, list[Any]]], Sequence[int]]
 
 
-def _plan(space: Space, parts: tuple[Term, ...], form: Any) -> Plan:
+def _plan(space: Space, parts: tuple[Term, ...], keys: tuple[Any, ...]) -> Plan:
     """The parts to run with the keys of their places, and which of them each place gets."""
+    if len({*parts}) == len(parts):
+        return [(f, [key]) for f, key in zip(parts, keys, strict=True)], range(len(parts))
     places: dict[Any, tuple[Term, list[Any]]] = {}
-    names = [f if space.shares(f) else key for key, f in zip(_keys(form), parts, strict=True)]
-    for name, key, f in zip(names, _keys(form), parts, strict=True):
+    names = [f if space.shares(f) else key for key, f in zip(keys, parts, strict=True)]
+    for name, key, f in zip(names, keys, parts, strict=True):
         places.setdefault(name, (f, []))[1].append(key)
     numbers = {name: i for i, name in enumerate(places)}
     return list(places.values()), [numbers[name] for name in names]
 
 
-def _let(pb: Pullback, ctx: Cotangent, g: Cotangent) -> Cotangent:
-    return ctx if g is ZERO else plus(ctx, pb(g))
+def _let(pb: Pullback, ctx: Any) -> Pullback:
+    def pullback(g: Cotangent) -> Cotangent:
+        before, last = split(g, ctx)
+        return before if last is ZERO else plus(before, pb(last))
+
+    return pullback
 
 
 def _key(product: Any, key: Any) -> Any:
     """The key of a component as the product's own structure calls it."""
+    if isinstance(product, Context) or (type(product) in (tuple, list) and isinstance(key, int)):
+        return key % len(product)
     if not isinstance(key, int) or isinstance(product, dict):
         return key
-    if isinstance(product, Context) or type(product) in (tuple, list):
-        return key % len(product)
     keys = [k for k, _ in children(product)[0]]
     return key if key in keys else keys[key]
 

@@ -19,7 +19,7 @@ type Represented = tuple[Any, Pullback]  # a primal with held leaves marked, and
 type Representation = Callable[[Term, Any], Represented]  # rep-function of a term
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Space:
     """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf.
 

@@ -55,10 +55,11 @@ def plus(g: Cotangent, h: Cotangent) -> Cotangent:
         return g
     match g:
         case Sparse():
-            small, large = (g, h) if len(g) < len(h) else (h, g)
-            for key, part in small.items():
-                large[key] = plus(large[key], part) if key in large else part
-            return large
+            if len(g) < len(h):
+                g, h = h, g
+            for key, part in h.items():
+                g[key] = plus(g[key], part) if key in g else part
+            return g
         case Calls():
             return g + h
         case _:

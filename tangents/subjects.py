@@ -13,9 +13,10 @@ import numpy as np
 
 from combinators.errors import ArgumentError
 from combinators.evaluate import evaluate
-from combinators.infer import accepts, infer
+from combinators.infer import infer
 from combinators.terms import Term
 from combinators.types import Function, Tensor, Type, is_discrete, pack, type_of
+from combinators.values import accepts
 from compile_ccc.arrow import trace
 from tangents.report import Unfit
 from tangents.strategies import values_of

@@ -15,20 +15,21 @@ from combinators.types import type_of
 from compile_ccc.tracing import seal
 from tangents.environment import ENVIRONMENT
 from tangents.leaves import dense, symbolic
+from tangents.space import Representation
 from tangents.sparse import activate, hold, split
 
 
-def transposed(linear: Callable[..., Sequence[Any]], like: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
+def transposed(
+    rep: Representation, linear: Callable[..., Sequence[Any]], like: Sequence[Any]
+) -> Callable[..., tuple[Any, ...]]:
     """linearᵀ, for a linear map from arrays like these to arrays: ⟨linear g, t⟩ = ⟨g, linearᵀ t⟩.
 
     What is not linear in its arguments but does not depend on them, such as a loop that is run again, may be in it.
     """
-    from tangents.represent import rep
-
     leaf = ENVIRONMENT.is_leaf
     map_of_one = seal(lambda g: tuple(linear(*g)), tuple(map(type_of, like)))
     environment, zeros = hold(map_of_one.environment, leaf), tuple(jnp.zeros(t.shape, t.dtype) for t in like)
-    y, pullback = rep(ENVIRONMENT, map_of_one.code.body, extend(environment, activate(zeros, leaf)))
+    y, pullback = rep(map_of_one.code.body, extend(environment, activate(zeros, leaf)))
 
     def of(*t: Any) -> tuple[Any, ...]:
         return dense(split(pullback(symbolic(t, y, leaf)), environment)[1], zeros, leaf)

@@ -5,6 +5,7 @@
 
 import functools
 import gc
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import jax
 import jax.monitoring
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from combinators import staging
 from compile_ccc import compat
@@ -27,27 +28,39 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Most programs of the tests run once, so that what makes them fast costs more than it gives. So does looking for
 # garbage after every few hundred objects, where the programs that JAX keeps are hundreds of thousands.
 jax.config.update("jax_disable_most_optimizations", True)
-gc.set_threshold(50_000, 20, 100)
+gc.set_threshold(50_000, 20, 10)
 
 # Time limits are off because the first example of a shape compiles. A fixture may be shared by the examples of a test
 # because ours mean the same for each of them.
 common = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-settings.register_profile("ci", common, max_examples=18, derandomize=True, database=None)
+quick = [phase for phase in Phase if phase is not Phase.explain]  # explaining traces each line of what is shrunk
+settings.register_profile("ci", common, max_examples=18, derandomize=True, database=None, phases=quick)
 settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def modules_stay() -> None:
-    """What was imported is never garbage, and not looked at again when a test collects it."""
-    gc.collect()
+_tests = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def others_stay() -> Iterator[None]:
+    """What was there before a test is not looked at when the test, or JAX's search for leaks, collects garbage."""
+    if next(_tests) % 500 == 0:  # what earlier ones left is garbage at last
+        gc.collect()
     gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """XLA compiles a program once, however many tests trace it."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
+def compiled_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+    """XLA compiles a program once, however many tests and workers trace it.
+
+    With `JAX_COMPILATION_CACHE_DIR` set, as `dev.py` sets it, later runs find what earlier ones compiled.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder if worker_id == "master" else folder.parent) / "compiled"
+    jax.config.update("jax_compilation_cache_dir", jax.config.jax_compilation_cache_dir or str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")

@@ -1,5 +1,7 @@
 """The fixtures and flags of conftest.py do what they say."""
 
+import gc
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -56,3 +58,13 @@ def test_ranks_are_not_promoted():
 
 def test_a_profile_without_time_limit_is_loaded():
     assert settings().deadline is None
+
+
+def test_a_test_does_not_collect_what_others_left():
+    class Cycle: ...
+
+    own = Cycle()
+    own.itself = own
+    assert gc.get_freeze_count() > 10_000
+    assert len(gc.get_objects()) < 10_000
+    assert any(isinstance(object, Cycle) for object in gc.get_objects())

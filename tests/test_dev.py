@@ -191,6 +191,27 @@ def test_an_install_that_failed_is_tried_again(machine, monkeypatch):
     assert dev.main(["test"]) == 3
 
 
+# What the tests compile
+
+
+def test_what_was_compiled_is_found_again_until_it_is_too_much(machine, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "a folder of the user's")
+    dev.keep_compiled()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "a folder of the user's"
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    dev.keep_compiled()
+    folder = dev.VENV / "compiled"
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder)
+    folder.mkdir(parents=True)
+    (folder / "a program").write_bytes(b"12345678")
+    monkeypatch.setattr(dev, "COMPILED", 8)
+    dev.keep_compiled()
+    assert (folder / "a program").exists()
+    monkeypatch.setattr(dev, "COMPILED", 7)
+    dev.keep_compiled()
+    assert not folder.exists()
+
+
 # The commands
 
 
@@ -225,12 +246,20 @@ def test_the_whole_script_from_another_folder(tmp_path):
     project.mkdir()
     for name in ("dev.py", "pyproject.toml"):
         shutil.copy(dev.ROOT / name, project)
-    script(project / ".venv/bin/python", 'case "$2" in pytest) pwd; echo "$@"; exit 7;; *) echo 3.12;; esac')
+    script(
+        project / ".venv/bin/python",
+        'case "$2" in pytest) pwd; echo "$@"; echo "$JAX_COMPILATION_CACHE_DIR"; exit 7;; *) echo 3.12;; esac',
+    )
     done = subprocess.run(
-        [sys.executable, project / "dev.py", "test", "-k", "a b"], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, project / "dev.py", "test", "-k", "a b"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 7
-    assert done.stdout.splitlines()[-2:] == [str(project), "-m pytest -n auto --dist worksteal -k a b"]
+    lines = [str(project), "-m pytest -n auto --dist worksteal -k a b", str(project / ".venv/compiled")]
+    assert done.stdout.splitlines()[-3:] == lines
     assert "installing diffcurry[test]" in done.stderr
 
 

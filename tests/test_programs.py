@@ -9,10 +9,9 @@ import pytest
 from jax import lax
 
 from combinators import staging
-from combinators.identity import key_of
+from combinators.identity import function_key, key_of
 from combinators.memo import caches, clear_caches
 from combinators.primitives import traced
-from combinators.rules import function_key
 from compile_ccc.programs import Program, literal_of
 from compile_ccc.recording import record
 from compile_ccc.scans import scan

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import combinators as C
 from combinators import Context
-from combinators.infer import accepts
 from combinators.terms import Compose, Curry, Extend
+from combinators.values import accepts
 from tangents import represent
 from tangents.strategies import Pair, contexts, tensors, terms, types, values_of
 from tests.random_programs import (

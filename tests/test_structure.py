@@ -1,6 +1,7 @@
 """The shape of the repository: imports point one way, nothing private is used, public names are documented."""
 
 import ast
+import graphlib
 import importlib
 import pathlib
 import re
@@ -21,6 +22,10 @@ PUBLIC = [(package, name) for package in BELOW for name in importlib.import_modu
 
 def label(path):
     return str(path.relative_to(ROOT))
+
+
+def module_name(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def imported(tree):
@@ -46,6 +51,31 @@ def test_imports_point_one_way(path):
     used = {module.partition(".")[0] for module in imported(ast.parse(path.read_text()))}
     assert used & set(BELOW) <= BELOW[own] | {own}
     assert "diffcurry" not in used or own == "diffcurry"
+
+
+OPTIONAL = {"tangents/__init__.py"}  # imports what needs an extra where it is asked for it
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if label(path) not in OPTIONAL], ids=label)
+def test_imports_stand_at_the_top(path):
+    own = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [node.lineno for node in own if node.col_offset] == []
+
+
+def room(module):
+    """The folder of a package in which a module stands, or the module, if it stands in none."""
+    return ".".join(module.split(".")[:2])
+
+
+@pytest.mark.parametrize("part", [str, room], ids=["modules", "rooms"])
+def test_nothing_is_above_itself(part):
+    """Each module, and each folder, is on a floor above all that it imports: sorting them by that ends."""
+    names = {module_name(path): path for path in FILES if path.name != "__init__.py"}
+    uses = {part(name): set() for name in names}
+    for name, path in names.items():
+        below = {part(module) for module in imported(ast.parse(path.read_text())) if module in names}
+        uses[part(name)] |= below - ({part(name)} if part is room else set())
+    list(graphlib.TopologicalSorter(uses).static_order())
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
 
 import jax
+from hypothesis import strategies as st
 
 from combinators.context import Context, extend
 from combinators.sums import Sum
@@ -47,6 +50,12 @@ class Goal:
                 if same_type(type, self.codomain):
                     found.append((f, doms))
         return found
+
+
+@singledispatch
+def arrows(goal: Any) -> st.SearchStrategy[Term]:
+    """Arrows that a goal asks for: see `tangents.strategies.terms`."""
+    raise NotImplementedError
 
 
 def variables(domain: Type) -> Iterator[tuple[Term, Type]]:

@@ -41,7 +41,7 @@ from combinators.terms import (
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type
 from tangents.strategies.choices import choose, flip, number, some
-from tangents.strategies.goals import Goal, has_functions, has_sums, is_real, variables
+from tangents.strategies.goals import Goal, arrows, has_functions, has_sums, is_real, variables
 from tangents.strategies.numbers import Numbers
 from tangents.strategies.operations import SQUASH, operation
 from tangents.strategies.types import SIZES, some_type
@@ -70,9 +70,11 @@ def terms(
 
 
 @st.composite
-def arrows(draw: st.DrawFn, goal: Goal) -> Term:
-    """Arrows that a goal asks for."""
+def _arrows(draw: st.DrawFn, goal: Goal) -> Term:
     return choose(draw, list(_rules(goal)))(draw, goal)
+
+
+arrows.register(Goal, _arrows)
 
 
 type Rule = Callable[[st.DrawFn, Goal], Term]

@@ -16,6 +16,7 @@ from combinators.terms import Curry
 from combinators.types import Function, Tensor, Type
 from combinators.values import Closure
 from tangents.strategies.choices import choose, some
+from tangents.strategies.goals import Goal, arrows
 from tangents.strategies.numbers import Numbers
 from tangents.strategies.types import some_type
 
@@ -43,9 +44,6 @@ def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size
         return _sum(draw, type, numbers, size)
     if not isinstance(type, Function):
         raise ArgumentError("values are drawn of a type", expected="a type", got=repr(type), hint="such as C.Tensor(3)")
-    from tangents.strategies.goals import Goal
-    from tangents.strategies.terms import arrows
-
     captured = some(draw, lambda: some_type(draw, functions=size > 1, depth=int(size > 1)), 0, 2)
     environment = Context(*(value(draw, t, numbers, size // 2, control) for t in captured))
     body = draw(arrows(Goal(Context(*captured, type.dom), type.cod, size, numbers, control=control)))

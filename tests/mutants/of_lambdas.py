@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from compile_ccc import batched, captures, keeping, lambda_terms, read, rebuilt, stage
+from compile_ccc import batched, builder, captures, keeping, lambda_terms, read, rebuilt, stage
 from tests.mutants.breaking import Code
 
 translate = import_module("compile_ccc.translate")  # hidden by a function of the same name
@@ -36,33 +36,33 @@ MUTANTS = {
     ),
     "operands are reversed": (
         "two captures",
-        Code(translate._expression, "_tuple(scope, operands)", "_tuple(scope, operands[::-1])"),
+        Code(translate._expression, "_tuple(scope, atoms)", "_tuple(scope, atoms[::-1])"),
     ),
     "a result is not captured": (
         "a capture that is the result",
-        Code(lambda_terms.free_variables, "(*used, block.result)", "used"),
+        Code(lambda_terms.free_variables, "{**used, block.result: None}", "used"),
     ),
     "inner abstractions capture nothing": (
         "two captures, the later one first",
-        Code(lambda_terms.atoms, "yield from free", "yield from ()"),
+        Code(lambda_terms.atoms, "return free", "return ()"),
     ),
     "arguments of an application are reversed": (
         "a function of two arguments",
-        Code(read.Builder.application, "f, *leaves = operands", "f, *leaves = operands; leaves.reverse()"),
+        Code(read.Reader.application, "f, *leaves = operands", "f, *leaves = operands; leaves.reverse()"),
     ),
     "parameters are reversed": (
         "a function of two arguments",
-        Code(read.Builder.leaves, "in pairs for", "in reversed(pairs) for"),
+        Code(builder.Builder.leaves, "in pairs for", "in reversed(pairs) for"),
     ),
     "captures of an abstraction are reversed": (
         "two captures",
-        Code(read.Builder.abstraction, "[*operands,", "[*reversed(operands),"),
+        Code(read.Reader.abstraction, "[*operands,", "[*reversed(operands),"),
     ),
     "captures of a loop are reversed": (
         "a scan that captures",
-        Code(read.Builder.loop, "*captured, *now", "*reversed(captured), *now"),
+        Code(read.Reader.loop, "*captured, *now", "*reversed(captured), *now"),
     ),
-    "a loop is read forwards": ("a scan from the last", Code(read.Builder.loop, 'eqn.params["reverse"]', "False")),
+    "a loop is read forwards": ("a scan from the last", Code(read.Reader.loop, 'eqn.params["reverse"]', "False")),
     # captures
     "variables of one value are one": (
         "two variables of one value",

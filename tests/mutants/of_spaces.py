@@ -4,7 +4,7 @@ from tangents import environment, listing, public, sparse
 from tangents.calls import Calls
 from tests.mutants.breaking import Code
 
-ZERO = "__import__('tangents').sparse.ZERO"  # where a module does not know it
+ZERO = "__import__('sys').modules['tangents.sparse'].ZERO"  # where a module does not know it
 
 MUTANTS = {
     # the environment tangent
@@ -72,8 +72,11 @@ MUTANTS = {
     ),
     "calls in a loop are not stacked": ("a function applied in a fold", Code(Calls.stacked, "b.axes + 1", "b.axes")),
     # sparse cotangents
-    "plus forgets one of two": ("lets", Code(sparse.plus, "plus(large[key], part) if key in large else part", "part")),
-    "plus gives the smaller": ("lets", Code(sparse.plus, "return large", "return small")),
+    "plus forgets one of two": ("lets", Code(sparse.plus, "plus(g[key], part) if key in g else part", "part")),
+    "plus gives the smaller": (
+        "lets",
+        Code(sparse.plus, "else part\n            return g", "else part\n            return h"),
+    ),
     "plus of arrays gives the first": ("one part in two places", Code(sparse.plus, "lax.add(g, h)", "g")),
     "split takes the last but one": ("lets", Code(sparse.split, "g.pop(len(ctx), ZERO)", "g.pop(len(ctx) - 1, ZERO)")),
     # spaces

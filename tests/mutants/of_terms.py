@@ -33,8 +33,8 @@ MUTANTS = {
         Code(represent._key, "key % len(product)", "(key + 1) % len(product)"),
     ),
     "proj does not count from the end": ("the last variable", Code(represent._key, "key % len(product)", "key")),
-    "extend forgets the context": ("lets", Code(represent._let, "plus(ctx, pb(g))", "pb(g)")),
-    "extend forgets the value": ("lets", Code(represent._let, "plus(ctx, pb(g))", "ctx")),
+    "extend forgets the context": ("lets", Code(represent._let, "plus(before, pb(last))", "pb(last)")),
+    "extend forgets the value": ("lets", Code(represent._let, "plus(before, pb(last))", "before")),
     "const is active": (
         "const absorbs",
         Code(represent.rep, "hold(value, space.is_leaf), nothing", "value, lambda g: g"),
