@@ -56,9 +56,9 @@ class Step:
         known = {kept[i] for i in (*self._outs, *self._after)}
         rest = [i for i in rest if i not in self._outs and i not in self._after]
         xs = inputs[states:][:rows]
-        again = cheaply(whole, {kept[i] for i in rest}, {*xs, *known}) if again else set()
-        self._put_out = [i for i in rest if kept[i] not in again]
-        self._again = [i for i in rest if kept[i] in again]
+        cheap = cheaply(whole, {kept[i] for i in rest}, {*xs, *known}) if again else set[Any]()
+        self._put_out = [i for i in rest if kept[i] not in cheap]
+        self._again = [i for i in rest if kept[i] in cheap]
         given = [*self._put_out, *self._outs, *self._after]
         self._repeat = whole.between([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals

@@ -145,8 +145,9 @@ class Sums:
     def _parts(self, v: Any) -> list[Any]:
         """What is concatenated to this value, if that varies; else the value."""
         e = self._made.get(v)
-        joined = e is not None and e.primitive.name == "concatenate" and len(self._varying_of(e)) == len(e.invars)
-        return list(e.invars) if joined else [v]
+        if e is None or e.primitive.name != "concatenate" or len(self._varying_of(e)) != len(e.invars):
+            return [v]
+        return list(e.invars)
 
     def _after(self, summed: Iterable[Any], fixed: Iterable[Any]) -> list[Any]:
         """The equations to run after the loop: all that the outputs need, where these are summed, those fixed."""
