@@ -11,10 +11,29 @@ import numpy as np
 
 
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
-    """The result of the branch of this number; all give one type.  Outside of traces, only that branch is run."""
-    if isinstance(which, jax.core.Tracer):
+    """The result of the branch of this number; all give one type.  Outside of traces, only that branch is run.
+
+    Of branches for platforms, XLA is given that for its own alone.
+    """
+    if not isinstance(which, jax.core.Tracer):
+        return branches[int(which)]()
+    platform = platform_of(which, len(branches))
+    if platform is None:
         return jax.lax.switch(which, branches)
-    return branches[int(which)]()
+    named = zip(platform.params["platforms"], branches, strict=True)
+    return jax.lax.platform_dependent(**{name: f for names, f in named for name in names or ("default",)})
+
+
+def platform_of(number: Any, count: int) -> Any:
+    """What asks for the platform, as one of so many, if that is what a traced number comes from; else None."""
+    while (made := getattr(number, "parent", None)) is not None and made.primitive.name in _KEEPING:
+        number = made.in_tracers[_KEEPING[made.primitive.name]]
+    if made is None or made.primitive.name != "platform_index" or len(made.params["platforms"]) != count:
+        return None
+    return made
+
+
+_KEEPING = {"clamp": 1, "convert_element_type": 0}  # operations that bring a number in range, and which operand that is
 
 
 def checkpoint(f: Callable[[Any], Any], x: Any, policy: Any, prevent_cse: bool) -> Any:

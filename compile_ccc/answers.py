@@ -13,6 +13,7 @@ import jax.extend.core as jex
 
 from combinators.identity import key_of
 from compile_ccc import jax_traces
+from compile_ccc.sizes import WIDE
 from compile_ccc.tracers import class_of
 from compile_ccc.working_out import worked_out
 
@@ -26,13 +27,23 @@ class Answers:
     program: Any
     given: Given
     told: list[tuple[int, Callable[..., Any], Hashable]]  # of so many results of the program each
+    bounds: Mapping[int, float] | None  # the largest absolute values of ints; None if they are too large here
     looked: Mapping[int, type | None]  # classes of inputs that Python asked for; None of what is varied
+
+    @property
+    def of_values(self) -> bool:
+        """Whether they depend on values, and not on classes alone."""
+        return bool(self.told or self.bounds)
 
     def hold(self, inputs: Sequence[Any], varied: Set[int]) -> bool:
         """Whether Python would be told the same."""
         seen = {place: None if place in varied else class_of(inputs[place]) for place in self.looked}
-        if seen != self.looked or not self.told:
-            return seen == self.looked
+        if seen != self.looked or self.bounds is None:
+            return False
+        if any(_exceeds(inputs[place], bound) for place, bound in self.bounds.items()):
+            return False
+        if not self.told:
+            return True
         values = [inputs[value] if place else value for place, value in self.given]
         if any(value is None or isinstance(value, jax.core.Tracer) for value in values):
             return False
@@ -44,7 +55,11 @@ class Answers:
             return False
 
 
-NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {})
+def _exceeds(value: Any, bound: float) -> bool:
+    return isinstance(value, jax.core.Tracer) or (type(value) in WIDE and abs(int(value)) > bound)
+
+
+NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {}, {})
 
 
 def behind(tracers: Sequence[Any], known: dict[Any, Any], varying: bool = False) -> tuple[list[Any], list[Any]]:

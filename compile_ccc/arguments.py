@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,7 +18,7 @@ from combinators.infer import abstract
 from combinators.outline import outline
 from combinators.records import as_records
 from combinators.terms import Term
-from combinators.types import Function, Opaque, Type, leaf_type, type_of
+from combinators.types import Function, Opaque, Tensor, Type, leaf_type, type_of
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, leaked
 from compile_ccc.foreign import has_attributes
@@ -108,6 +109,11 @@ def is_static(argument: Any) -> bool:
     return not all(map(_is_value, leaves_of(argument)))
 
 
+def holds_type(argument: Any) -> bool:
+    """Whether there is a type in an argument, in the place of a value."""
+    return any(isinstance(leaf, _TYPES) for leaf in leaves_of(argument))
+
+
 def holds_function(argument: Any) -> bool:
     """Whether there is a Python function in an argument."""
     leaves = leaves_of(argument)
@@ -137,6 +143,7 @@ def is_function_value(value: Any) -> bool:
 
 
 _FUNCTIONS = (Opaque, Closure, Function)
+_TYPES = (Tensor, Function, jax.ShapeDtypeStruct, jax.core.ShapedArray)
 
 
 def _argument_leaf(leaf: Any) -> Type:

@@ -18,7 +18,7 @@ from combinators.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
 from combinators.types import Type, no_types, pack
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, bound, holds_function, is_static, leaves_of, spread
+from compile_ccc.arguments import argument_type, bound, holds_function, holds_type, is_static, leaves_of, spread
 from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
@@ -74,9 +74,9 @@ class Arrow(Composable):
             self._calls.note(arguments, None, closure, pack(some), found, result)
         return result
 
-    def trace(self, *arguments: Any) -> Translation:
-        """The translation on a domain: arguments are arrays, `ShapeDtypeStruct`s, types or closures.  Runs nothing."""
-        return trace(self, *arguments)
+    def trace(self, *arguments: Any, **keywords: Any) -> Translation:
+        """The translation on a domain: see `trace`.  Runs nothing."""
+        return trace(self, *arguments, **keywords)
 
     @property
     def form(self) -> Term:
@@ -153,11 +153,18 @@ def ccc(f: Callable[..., Any]) -> Arrow:
 
 
 @deep
-def trace(f: Any, *arguments: Any) -> Translation:
+def trace(f: Any, *arguments: Any, **keywords: Any) -> Translation:
     """The λ-term, term, domain and codomain of a Python function, arrow or term on a domain.
 
-    Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.
+    Arguments are arrays, `ShapeDtypeStruct`s, types or closures: only their types count.  Those that are no values,
+    such as text, are code, and no part of the domain, as in a call of `ccc(f)`.
     """
+    f, arguments = positional(f, arguments, keywords)
+    static = {i: x for i, x in enumerate(arguments) if is_static(x) and not holds_type(x)}
+    if static and not any(map(holds_function, arguments)):
+        first, rest = _first(f.term) if isinstance(f, Arrow) else (None, ())
+        f, arguments, _ = _closed_over(first or f, arguments, static)
+        f = compose(f, *rest) if rest else f
     domain = pack(tuple(map(argument_type, arguments)))
     closure = closure_of(f, arguments)
     term = f if isinstance(f, Term) else ccc(f).term
@@ -217,15 +224,25 @@ def closed_over_static(
     if not static:
         closure, found = located(f, arguments, asked)
         return closure, arguments, asked, found
+    of_others, some, others = _closed_over(f, arguments, static)
+    places = tuple(map(others.index, asked))
+    closure, found = located(of_others, some, places)
+    return closure, some, places, found
+
+
+def _closed_over(
+    f: Any, arguments: tuple[Any, ...], static: dict[int, Any]
+) -> tuple[Any, tuple[Any, ...], tuple[int, ...]]:
+    """f as a function of the arguments that are not `static`, these arguments, and their places."""
+    if not static:
+        return f, arguments, tuple(range(len(arguments)))
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
     def of_others(*some: Any) -> Any:
         whole = {**static, **dict(zip(others, some, strict=True))}
         return f(*(whole[i] for i in range(len(whole))))
 
-    some, places = tuple(arguments[i] for i in others), tuple(map(others.index, asked))
-    closure, found = located(of_others, some, places)
-    return closure, some, places, found
+    return of_others, tuple(arguments[i] for i in others), others
 
 
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:

@@ -8,8 +8,11 @@ is the same program for other arguments that give the same answers (`Answers`).
 from __future__ import annotations
 
 import functools
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -22,9 +25,28 @@ from combinators.identity import key_of
 from compile_ccc import jax_traces
 from compile_ccc.answers import Answers, Given, behind
 from compile_ccc.carriers import is_carrier
+from compile_ccc.ruled_calls import Ruled
+from compile_ccc.sizes import Size, Sizes
 from compile_ccc.standing import kind
-from compile_ccc.tracers import Asking, Known, Traced, asked_of, class_of, is_inexact, running
+from compile_ccc.tracers import Asking, Known, asked_of, class_of, is_inexact, running
 from compile_ccc.working_out import Unknown, is_known_function, worked_out
+
+_order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
+
+
+@contextmanager
+def derived(times: int) -> Generator[None]:
+    """Inside of the `with`, one operation takes so many derivatives of what is traced."""
+    token = _order.set(times)
+    try:
+        yield
+    finally:
+        _order.reset(token)
+
+
+def times_derived() -> int:
+    """How many derivatives are taken of what is traced now."""
+    return _order.get()
 
 
 class Asked:
@@ -45,12 +67,15 @@ class Asked:
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
         self.differentiates = bool(varied)
+        self.sizes = Sizes(values, _sizes_of, stand=self.differentiates)
+        self._order = _order.get()
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
+        self.level: int | None = 0  # within how many rules the trace is; None for a function, whose rule counts
 
     def begin(self, tracers: Sequence[Any]) -> None:
         """Makes the trace that is running, of which these are the inputs, one that can be asked."""
         trace = jax_traces.trace_of(tracers[0]) if tracers else jax_traces.running_trace()
-        trace.__class__ = Traced
+        trace.__class__ = Ruled
         self._trace = trace
         running[id(trace)] = self
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
@@ -58,12 +83,17 @@ class Asked:
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
+        self.sizes.begin(self._places)
 
     def _kind(self, place: int, value: Any) -> type:
         """Which tracer stands for an input."""
         if value is None or is_known_function(value):
             return Asking
         return Known if place in self._varied else kind(value)
+
+    def within(self, values: Sequence[Any], level: int | None) -> Asked:
+        """What is known of the trace of a function with a rule that is called here at these values, or of its rule."""
+        return _Within(values, frozenset(), self._trace, self.numbers, level)
 
     def end(self) -> None:
         """Lets go of the trace."""
@@ -139,12 +169,16 @@ class Asked:
             raise Unknown
         return value
 
-    def tell(self, tracers: Sequence[Any], how: Callable[..., Any], answer: Any, warned: bool = False) -> None:
-        """Notes what Python was told of tracers: how(their values), which was this answer."""
+    def tell(self, tracers: Sequence[Any], how: Callable[..., Any], answer: Any, ruled: float = 0) -> None:
+        """Notes what Python was told of tracers: how(their values), which was this answer.
+
+        The first `ruled` derivatives are taken by rules, which are right whatever they were told.
+        """
+        ruled -= self._order if self._varied else 0
         if isinstance(answer, float | complex) or (isinstance(answer, np.ndarray) and is_inexact(answer)):
             self.numbers = True
-            if not warned and not self._varied.isdisjoint(self._inputs_of(tracers, varying=True)):
-                warned = True
+            if ruled < 0 and not self._varied.isdisjoint(self._inputs_of(tracers, varying=True)):
+                ruled = math.inf
                 warnings.warn(DetachedWarning(user_line()), stacklevel=5)
         program, given = self._program(tracers)
         of_others = self._of_others(tracers)
@@ -152,7 +186,9 @@ class Asked:
         for outer in {id(t): t for t in map(asked_of, of_others)}.values():
             theirs = [v for v in of_others if asked_of(v) is outer]
             if outer is not None:
-                outer.tell(theirs, functools.partial(self._told_through, program, given, theirs, how), answer, warned)
+                outer.tell(
+                    theirs, functools.partial(self._told_through, program, given, theirs, how), answer, max(ruled, 0)
+                )
 
     def _told_through(self, program: Any, given: Given, outer: list[Any], how: Callable[..., Any], *values: Any) -> Any:
         """What Python would be told if tracers of a program around this one had these values."""
@@ -214,11 +250,14 @@ class Asked:
 
     def answers(self) -> Answers | None:
         """What Python was told, by the inputs that it depends on; None if it was told nothing."""
-        if not self.told and not self.looked:
+        bounds = self.sizes.bounds()
+        if bounds is None:
+            self.wanted |= self.sizes.places()
+        if not self.told and not self.looked and bounds == {}:
             return None
         program, given = self._program([tracer for tracers, _, _ in self.told for tracer in tracers])
         told = [(len(tracers), how, key_of(answer)) for tracers, how, answer in self.told]
-        return Answers(program, given, told, self.looked)
+        return Answers(program, given, told, bounds, self.looked)
 
     def _program(self, tracers: Sequence[Any]) -> tuple[Any, Given]:
         """The program that gives these tracers, and what its inputs are."""
@@ -228,3 +267,25 @@ class Asked:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
+
+
+def _sizes_of(value: Any) -> tuple[Sizes, Size] | None:
+    """The size of a value of a program around, with what knows it."""
+    asked = asked_of(value) if isinstance(value, Asking) else None
+    sizes = None if asked is None else asked.sizes
+    size = None if sizes is None else sizes.of(value)
+    return None if sizes is None or size is None else (sizes, size)
+
+
+class _Within(Asked):
+    """What is known of the trace of a function with a rule, or of that: its inputs are arrays, nothing is detached."""
+
+    def __init__(self, values: Sequence[Any], varied: frozenset[int], around: Any, numbers: bool, level: int | None):
+        super().__init__(values, varied, around, numbers)
+        self.level = level
+
+    def _kind(self, place: int, value: Any) -> type:
+        return Asking
+
+    def tell(self, tracers: Sequence[Any], how: Callable[..., Any], answer: Any, ruled: float = 0) -> None:
+        super().tell(tracers, how, answer, max(ruled, math.inf if self.level is None else self.level))

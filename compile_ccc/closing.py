@@ -105,21 +105,33 @@ class _Closing(jax.core.Trace):  # type: ignore[type-arg]
         if not mapped(rules.captured_tracers(jvp)):
             return self.around.process_custom_jvp_call(primitive, *functions, **params)
         with jex.set_current_trace(self.around):
-            types = list(map(jax.typeof, operands))
-            written = lambda *xs: list(map(_written, jvp.call_wrapped(*xs)))
-            program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
-            for store in filter(None, jvp.stores):
-                store.reset()  # the call of the function itself fills it again
-            rule, captured = _rule(program.jaxpr, program.consts)
-            call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
+            return with_rule_as_program(fun, jvp, operands)
 
-            def of_tangents(primals: Any, tangents: Any) -> Any:
-                (values, operands), (_, given) = primals, tangents
-                results = rule(values, [*operands, *given])
-                return results[: len(results) // 2], results[len(results) // 2 :]
 
-            call.defjvp(of_tangents)
-            return call(captured, list(operands))
+def with_rule_as_program(fun: Any, jvp: Any, operands: Any, seen: Callable[..., Any] = lambda f, *xs: f(*xs)) -> Any:
+    """The call of a function with a rule, which is made a program now; that is `seen` by what runs it on tracers."""
+    types = list(map(jax.typeof, operands))
+    written = lambda *xs: list(map(_written, seen(jvp.call_wrapped, *xs)))
+    try:
+        program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
+    finally:
+        emptied(jvp)  # the call of the function itself fills them again
+    rule, captured = _rule(program.jaxpr, program.consts)
+    call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
+
+    def of_tangents(primals: Any, tangents: Any) -> Any:
+        (values, operands), (_, given) = primals, tangents
+        results = rule(values, [*operands, *given])
+        return results[: len(results) // 2], results[len(results) // 2 :]
+
+    call.defjvp(of_tangents)
+    return call(captured, list(operands))
+
+
+def emptied(f: Any) -> None:
+    """Empties what a function of JAX's keeps of its last run."""
+    for store in filter(None, f.stores):
+        store.reset()
 
 
 def mapped(tracers: list[Any]) -> bool:

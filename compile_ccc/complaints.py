@@ -87,8 +87,8 @@ _ASKS = _Complaint(
     TracedBranchError,
     "Python needs the value of a traced array",
     "control flow and shapes that do not depend on traced values",
-    "use jnp.where or lax.cond; an argument has its value outside of jax.jit, vmap, loops, checkpoint and functions "
-    "with rules of their own, and a captured int always has",
+    "use jnp.where or lax.cond; an argument has its value outside of jax.jit, vmap, loops and checkpoint, a "
+    "captured int always has, and in rules of derivatives cotangents have none",
     words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
     "|unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber|KnownScalar|KnownArray|Computed)'"
     r"|was not hashable: \(?JitTracer"

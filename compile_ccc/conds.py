@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
+import numpy as np
 
 from combinators import control, staging
 from compile_ccc import compat
 from compile_ccc.programs import Program
-from compile_ccc.recorder import Wire, current
+from compile_ccc.recorder import current
 from compile_ccc.recording import inlined, record
 
 
@@ -33,19 +35,13 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
         return control.switch(which, [lambda p=p: inlined(p) for p in programs])
     values = {id(value): value for program in programs for value in program.constants}
     params = {**compat.cond_parameters(), "branches": tuple(_over(program, values) for program in programs)}
-    if platforms := _platforms(which, len(branches)):
-        platform = which.recorder.platforms[which.atom]
-        (which,) = recorder.append(platform.primitive, platform.params, [], [platform.outvars[0].aval], jex.no_effects)
-        params["branches_platforms"] = platforms
+    if (platform := control.platform_of(which, len(branches))) is not None:
+        number = jax.core.ShapedArray((), np.dtype(np.int32))
+        (which,) = recorder.append(platform.primitive, platform.params, [], [number], jex.no_effects)
+        params["branches_platforms"] = platform.params["platforms"]
     wires = recorder.wires((which, *values.values()))
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)
-
-
-def _platforms(which: Any, count: int) -> tuple[Any, ...]:
-    """The names of the platforms for each of so many branches, if this numbers the platform."""
-    platform = which.recorder.platforms.get(which.atom) if type(which) is Wire and type(which.atom) is jex.Var else None
-    return platform.params["platforms"] if platform and len(platform.params["platforms"]) == count else ()
 
 
 def _strong(result: Any, which: list[bool]) -> Any:

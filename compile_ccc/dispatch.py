@@ -179,7 +179,7 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     which is said once.
     """
     unwatched = next((one for one, _ in parts if one.traced.read.reason), None)
-    told = [one for one, _ in parts if one.traced.answers is not None and one.traced.answers.told]
+    told = [one for one, _ in parts if one.traced.answers is not None and one.traced.answers.of_values]
     if [one for one, _ in parts if one.traced.fixed] or (told and len(parts) > 1):
         return None
     if unwatched is not None:

@@ -19,6 +19,7 @@ from combinators.types import Type
 from compile_ccc import compat, often
 from compile_ccc.answers import NO_ANSWERS
 from compile_ccc.arguments import argument_type
+from compile_ccc.asking import times_derived
 from compile_ccc.captures import Captured
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.foreign import fixed_parts
@@ -26,6 +27,7 @@ from compile_ccc.jax_traces import is_tracing
 from compile_ccc.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.reached import reached
 from compile_ccc.redefined import has_lasting_rules
+from compile_ccc.ruled_calls import levels_of
 from compile_ccc.settled import settle
 from compile_ccc.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
 from compile_ccc.tracers import class_of
@@ -67,6 +69,12 @@ _PATHS = 16  # of Python through one program, that are kept
 def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = NOT_GIVEN) -> Traced:
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     tracee = Tracee(f, captured, dom, arity, given)
+    with levels_of(tracee.program) as tracee.levels:
+        return _traced(tracee)
+
+
+def _traced(tracee: Tracee) -> Traced:
+    f, captured, dom, arity, given = tracee.f, tracee.captured, tracee.dom, tracee.arity, tracee.given
     fixed = tracee.code()
     key = tracee.key(fixed)
     anew = _anew.get(key)
@@ -90,6 +98,7 @@ class Tracee:
 
     def __init__(self, f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given):
         self.f, self.captured, self.dom, self.arity, self.given = f, captured, dom, arity, given
+        self.levels = 0  # of rules that are looked into
         self.types = [argument_type(v) for v in captured.values]
         leaves, self.form = jax.tree.flatten((dom, self.types))
         types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
@@ -106,7 +115,13 @@ class Tracee:
     def key(self, fixed: tuple[int, ...]) -> Any:
         """What a trace depends on in which these inputs are code, beside what it reads and asks."""
         values = [self.inputs[i] for i in fixed]
-        return (self.program, fixed, key_of(values) if fixed else (), tuple(map(type, values)))
+        return (
+            self.program,
+            self.levels and (self.levels, times_derived()),
+            fixed,
+            key_of(values) if fixed else (),
+            tuple(map(type, values)),
+        )
 
     def roots(self) -> list[Any]:
         """The function, and what the pytrees of its inputs hold beside their parts."""

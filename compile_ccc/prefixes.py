@@ -23,22 +23,24 @@ def checked(term: Primitive) -> Primitive:
     params = dict(term.params)
     if term.name != "custom_vjp_call" or "bwd" not in params:
         return term
-    return replace(term, params=tuple(sorted({**params, "bwd": _checked(params["bwd"])}.items())))
+    return replace(term, params=tuple(sorted({**params, "bwd": checked_rule(params["bwd"])}.items())))
 
 
-def _checked(f: Any) -> Any:
+def checked_rule(f: Any) -> Any:
     """The rule that JAX made of the user's, which that is asked for in; inside of what `jax.vmap` made of it too."""
     match f:
         case linear_util.WrappedFun():
             forms = [given for _, given in f.transforms if given and isinstance(given[0], PyTreeDef)]
-            rule = _rule(f.f, *forms[0]) if forms else _checked(f.f)
+            rule = _rule(f.f, *forms[0]) if forms else checked_rule(f.f)
             new = linear_util.WrappedFun(rule, rule, (), (), f.params, None, f.debug_info)
             for (transform, given), store in reversed([*zip(f.transforms, f.stores, strict=True)]):
                 new = new.wrap(transform, given, store)
             return new
         case types.FunctionType() if f.__closure__ and "bwd" in f.__code__.co_freevars:
             named = zip(f.__code__.co_freevars, f.__closure__, strict=True)
-            cells = (types.CellType(_checked(cell.cell_contents)) if name == "bwd" else cell for name, cell in named)
+            cells = (
+                types.CellType(checked_rule(cell.cell_contents)) if name == "bwd" else cell for name, cell in named
+            )
             return types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells))
         case _:
             return f

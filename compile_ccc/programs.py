@@ -74,16 +74,26 @@ class Program:
         return Program.pruned(constants, [*known], [*wanted], equations, form, self.name, self.is_high)
 
     def split(self) -> tuple[Program, list[Any]]:
-        """The program of what depends on the constants alone, and the equations of the rest."""
+        """The program of what depends on the constants alone, and the equations of the rest.
+
+        The number of the platform is asked for in both: a choice by a number that is given is one for all platforms.
+        """
         known = set(self.variables[: len(self.constants)])
+        platform: set[Any] = set()
         before: list[Any] = []
         rest: list[Any] = []
         for equation in self.equations:
-            alone = not equation.effects and known.issuperset(filter(is_variable, equation.invars))
+            operands = set(filter(is_variable, equation.invars))
+            alone = not equation.effects and known.issuperset(operands)
+            if equation.primitive.name == "platform_index" or (
+                equation.primitive is jex.primitives.clamp_p and not platform.isdisjoint(operands)
+            ):
+                platform.update(equation.outvars)
+                rest.append(equation)
             (before if alone else rest).append(equation)
             known.update(equation.outvars if alone else ())
         wanted = {*filter(is_variable, chain(*map(_operands, rest), self.outputs))}
-        results = [v for equation in before for v in equation.outvars if v in wanted]
+        results = [v for equation in before for v in equation.outvars if v in wanted and v not in platform]
         variables = self.variables[: len(self.constants)]
         return Program(self.constants, variables, results, before, is_high=self.is_high), rest
 

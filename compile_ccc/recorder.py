@@ -35,6 +35,11 @@ class Wire(jax.core.Tracer):
         super().__init__(recorder, atom.aval)
         self.atom, self.recorder = atom, recorder
 
+    @property
+    def parent(self) -> Any:
+        """The operation that asks for the platform, if the value is its number; else None."""
+        return self.recorder.platforms.get(self.atom) if type(self.atom) is jex.Var else None
+
     def _origin_msg(self) -> str:
         return ""
 

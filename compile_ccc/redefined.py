@@ -43,6 +43,8 @@ def has_lasting_rules(f: Any) -> bool:
     JAX forgets its programs if one of them was another when it was last seen.
     """
     rules = [(g, *walked(g)) for g in _reached(f)]
+    if not rules:
+        return True
     if any(_last.get(g, key) != key for g, key, _ in rules):
         jax.clear_caches()
     _last.update((g, key) for g, key, tracers in rules if not tracers)

@@ -7,7 +7,14 @@ from typing import Any
 
 import jax.extend.core as jex
 
-from combinators.errors import DiffcurryError, FunctionArithmeticError, LeakedFunctionError, UnsupportedError, user_line
+from combinators.errors import (
+    DiffcurryError,
+    FunctionArithmeticError,
+    LeakedFunctionError,
+    NotDifferentiableError,
+    UnsupportedError,
+    user_line,
+)
 from compile_ccc import compat
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 
@@ -107,4 +114,17 @@ def holds_functions(program: Any) -> bool:
     return any(
         eqn.primitive in (lam_p, eval_p) or any(map(holds_functions, jex.jaxprs_in_params(eqn.params)))
         for eqn in program.eqns
+    )
+
+
+def misfit(reason: str, line: str | None, term: Any = None) -> NotDifferentiableError:
+    """The error for a rule that gives something else than JAX asks of it."""
+    return NotDifferentiableError(
+        "the rule of a derivative does not fit its function",
+        part=term,
+        expected="a rule that gives what its function asks for",
+        got=reason,
+        line=line,
+        hint="correct the rule: of jax.custom_jvp a pair, "
+        "of jax.custom_vjp one cotangent for each argument, as a tuple",
     )

@@ -118,6 +118,8 @@ def _operator(name: str) -> Callable[..., Any]:
         result = of_jax(self, *operands)
         if type(result) is Asking and all(map(_stands, operands)):
             result.__class__ = Computed
+            if (asked := asked_of(self)) is not None:
+                asked.sizes.compute(name.strip("_"), result, [self, *operands])
         return result
 
     operate.__name__ = name

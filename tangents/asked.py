@@ -16,6 +16,7 @@ from combinators.values import Closure
 from compile_ccc.arguments import argument_type, is_function_value
 from compile_ccc.arrow import positional
 from compile_ccc.dispatch import MISSED, Dispatch
+from compile_ccc.ruled_calls import asking_in_rules
 from compile_ccc.tracing import Found, Joined
 
 type Located = tuple[
@@ -32,6 +33,7 @@ def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Loca
         return called(arguments, keywords) if result is MISSED else result
 
     @deep
+    @asking_in_rules
     def called(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         static, closure, x, found = on(*positional(f, arguments, keywords))
         result = operation(static, closure, x)

@@ -25,6 +25,7 @@ from combinators.types import FunctionLike, type_of
 from compile_ccc.arguments import spread
 from compile_ccc.arrow import Arrow, positional
 from compile_ccc.captures import captures
+from tangents.hidden import check_hidden
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
@@ -118,8 +119,8 @@ def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) ->
             return result
         leaves = jax.tree.leaves(given, is_leaf=_is_function)
         known = {id(leaves[i]): i for i in numbers if len(leaves) > i and isinstance(leaves[i], jax.core.Tracer)}
-        aside = lambda leaf: _aside(leaf, known, met)
-        return result[0], jax.tree.map(aside, result[1], is_leaf=_is_function)
+        aside = lambda path, leaf: _aside(path, leaf, known, met)
+        return result[0], jax.tree_util.tree_map_with_path(aside, result[1], is_leaf=_is_function)
 
     return update_wrapper(pair, f, updated=())
 
@@ -134,22 +135,24 @@ def _numbers(arguments: tuple[Any, ...], asked: tuple[int, ...]) -> tuple[int, .
     return tuple(numbered)
 
 
-def _aside(leaf: Any, known: dict[int, int], met: list[Any]) -> Any:
+def _aside(path: Any, leaf: Any, known: dict[int, int], met: list[Any]) -> Any:
     if id(leaf) in known:
         return _Aside("argument", known[id(leaf)], known[id(leaf)])
-    if isinstance(leaf, jax.Array | FunctionLike) or _holds_tracer(leaf):
+    if isinstance(leaf, jax.Array | FunctionLike) or _captures_tracer(leaf):
         return leaf
     if isinstance(leaf, np.ndarray):
+        check_hidden(path, leaf)
         leaf = leaf.copy()
     if isinstance(leaf, _CONSTANTS) or (isinstance(leaf, _LASTING) and not getattr(leaf, "__closure__", None)):
         return _Aside("constant", leaf, key_of(leaf) if isinstance(leaf, _CONSTANTS) else id(leaf))
+    check_hidden(path, leaf)
     met.append(leaf)
     return _Aside("object", len(met) - 1, len(met) - 1)
 
 
-def _holds_tracer(leaf: Any) -> bool:
-    """Whether an object holds a value of the program that is being traced, which it must not carry out."""
-    held = captures(leaf).values if isinstance(leaf, _FUNCTIONS) else list(getattr(leaf, "__dict__", {}).values())
+def _captures_tracer(leaf: Any) -> bool:
+    """Whether a Python function captured a value of the program that is being traced."""
+    held = captures(leaf).values if isinstance(leaf, _FUNCTIONS) else ()
     return any(isinstance(v, jax.core.Tracer) for v in jax.tree.leaves(held))
 
 

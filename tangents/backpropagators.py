@@ -25,6 +25,7 @@ from combinators.values import Closure
 from compile_ccc.arguments import check_arity, spread
 from compile_ccc.arrow import Arrow, ccc, closure_of
 from compile_ccc.holes import with_others
+from compile_ccc.ruled_calls import asking_in_rules
 from tangents.derivatives import vjp
 from tangents.functions import is_unknown
 from tangents.pullbacks import Pullback
@@ -68,6 +69,7 @@ class Image:
             self._leaves, structure = jax.tree.flatten(whole, is_leaf=is_unknown)
             self._code = (structure, form)
 
+    @asking_in_rules
     def __call__(self, *images: Any, **keywords: Any) -> tuple[Any, Pullback]:
         no_keywords(self, keywords)
         f, x = self.function, J_inverse(images)

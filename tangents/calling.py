@@ -15,6 +15,7 @@ from combinators.types import Tensor, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arguments import argument_type
 from compile_ccc.arrow import closed_over_static
+from compile_ccc.asking import derived
 from tangents.asked import Located, asked_arguments, dispatched, is_one, named
 from tangents.auxiliary import putting_back, setting_aside
 
@@ -28,11 +29,12 @@ def of_arguments(
     allow_int: bool = False,
     holomorphic: bool = False,
     check: Callable[[list[Any]], None] = lambda arguments: None,
+    times: int = 1,
 ) -> Callable[..., Any]:
     """The function of f's arguments that applies an operation to f as a closure.
 
     `spec` makes what is static of it: of the number of arguments, the places of those that are asked for, and whether
-    these are a tuple.  `check` sees these arguments themselves.
+    these are a tuple.  `check` sees these arguments themselves.  The operation derives so many `times`.
     """
     argnums = _positions(argnums)
 
@@ -41,7 +43,8 @@ def of_arguments(
         if holomorphic:
             _check_complex([arguments[i] for i in asked])
         h = setting_aside(g, arguments, asked) if has_aux else g
-        closure, arguments, asked, found = closed_over_static(h, arguments, asked)
+        with derived(times):
+            closure, arguments, asked, found = closed_over_static(h, arguments, asked)
         found = found and replace(found, f=g)
         check([arguments[i] for i in asked])
         return spec(len(arguments), asked, not is_one(argnums)), closure, pack(arguments), found

@@ -24,6 +24,7 @@ from combinators.types import Tensor, no_types, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.carriers import in_lambda
+from compile_ccc.ruled_calls import asking_in_rules
 from compile_ccc.tracing import seal
 from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.calling import of_arguments
@@ -106,6 +107,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "enviro
     return _vjp(fun, primals, False, functions)
 
 
+@asking_in_rules
 def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tuple[Any, ...]:
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
     asked = (space_named(functions), has_aux, unknown)

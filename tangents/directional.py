@@ -16,7 +16,9 @@ from combinators.terms import Eval
 from combinators.types import no_types, pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
+from compile_ccc.asking import derived
 from compile_ccc.operators import on_leaves
+from compile_ccc.ruled_calls import asking_in_rules
 from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
@@ -26,6 +28,7 @@ from tangents.operators import differential
 
 
 @deep
+@asking_in_rules
 def jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool = False) -> tuple[Any, ...]:
     """(f's value at the primals, its derivative there along the tangents), like `jax.jvp`: forward mode, one pass.
 
@@ -50,6 +53,7 @@ def jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: 
 
 
 @deep
+@asking_in_rules
 def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The Hessian of f at the primals, applied to the tangents: the derivative of the gradient along them.
 
@@ -62,6 +66,7 @@ def hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 
 
 @deep
+@asking_in_rules
 def grad_and_hvp(f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     """(f's gradient at the primals, its derivative along the tangents), in one pass: see `hvp`."""
     return _along("grad_and_hvp", f, primals, tangents)
@@ -71,7 +76,9 @@ def _along(name: str, f: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...
     _check(name, primals, tangents)
     x = pack(tuple(primals))
     t = tangents_from_public(pack(tuple(tangents)), x)
-    return _gradient_and_tangent(name == "grad_and_hvp", closure_of(f, tuple(primals)), x, t)
+    with derived(2):
+        closure = closure_of(f, tuple(primals))
+    return _gradient_and_tangent(name == "grad_and_hvp", closure, x, t)
 
 
 @differential

@@ -128,7 +128,8 @@ def _of_arguments(
         return _Spec(arity, asked, is_tuple, mode, has_aux, holomorphic, with_value)
 
     check = lambda arguments: check_environments(arguments, ENVIRONMENT)
-    return of_arguments(f, operation, spec, argnums, has_aux, allow_int, holomorphic, check)
+    times = 2 if operation is _hessian else 1
+    return of_arguments(f, operation, spec, argnums, has_aux, allow_int, holomorphic, check, times)
 
 
 @dataclass(frozen=True)

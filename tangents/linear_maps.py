@@ -23,6 +23,7 @@ from compile_ccc.flow import reached
 from compile_ccc.lifting import lifted
 from compile_ccc.recorder import Tape
 from compile_ccc.recording import hoisted
+from compile_ccc.ruled_calls import asking_in_rules
 from compile_ccc.tracing import seal
 from tangents.auxiliary import called, check_pair, setting_aside
 from tangents.derivatives import vjp
@@ -78,6 +79,7 @@ class Pushforward:
 
 
 @deep
+@asking_in_rules
 def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """(f's value at the primals, its derivative there), like `jax.linearize`; with `has_aux`, (value, derivative, aux).
 

@@ -6,10 +6,9 @@ from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.origins import source_line
 from combinators.terms import Primitive
 from compile_ccc import compat
-from compile_ccc.refusals import of_a_rule
+from compile_ccc.refusals import misfit, of_a_rule
 from tangents.rows_page import REFUSED
 
-_RULE = "correct the rule: of jax.custom_jvp a pair, of jax.custom_vjp one cotangent for each argument, as a tuple"
 _HINTS = {  # by the mode, and by words of JAX's reason
     "reverse": {
         "closed-over": "make what the function captures an argument of it; or state the pullback by "
@@ -37,15 +36,14 @@ def reason(error: Exception) -> str:
 
 def missing(term: Primitive, reason: str, mode: str) -> NotDifferentiableError:
     """The error for a primitive without a derivative in reverse or forward mode, for this reason of JAX's."""
-    misfit = reason.startswith(("Custom VJP", "Custom JVP"))
+    if reason.startswith(("Custom VJP", "Custom JVP")):
+        return misfit(reason, source_line(term), term)
     hint = next(hint for words, hint in _HINTS[mode].items() if words in reason)
     return NotDifferentiableError(
-        "the rule of a derivative does not fit its function"
-        if misfit
-        else f"{term.name} has no {mode}-mode derivative",
+        f"{term.name} has no {mode}-mode derivative",
         part=term,
-        expected="a rule that gives what its function asks for" if misfit else "a primitive that JAX can differentiate",
+        expected="a primitive that JAX can differentiate",
         got=reason,
         line=source_line(term),
-        hint=_RULE if misfit else (mode == "reverse" and REFUSED.get(term.name)) or hint,
+        hint=(mode == "reverse" and REFUSED.get(term.name)) or hint,
     )

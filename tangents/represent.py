@@ -105,23 +105,23 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
 def rep(space: Space, term: Term, x: Any) -> Represented:
     """(y, pullback) of `term` at a primal x whose held leaves are marked."""
     match term:
-        case Proj(key):  # the cases of straight programs come first, the frequent ones before others
-            return component(x, key, term), _placed(_key(x, key))
+        case Id():
+            return x, lambda g: g
         case Compose(steps):
             pullbacks: list[Pullback] = []
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
+        case Prod():
+            return _product(space, term, x)
+        case Proj(key):
+            return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), _let(pb, x)
         case Primitive():
             return primitive(term, x)
-        case Prod():
-            return _product(space, term, x)
-        case Id():
-            return x, lambda g: g
         case Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case Eval():

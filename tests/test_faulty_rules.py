@@ -107,9 +107,9 @@ def branches(x, g):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_rule_that_branches_on_a_number_has_its_line_in_the_error(mode):
+def test_a_rule_that_branches_on_a_number_under_jit_has_its_line_in_the_error(mode):
     with pytest.raises(TracedBranchError, match="the value of a traced array") as found:
-        MODES[mode](with_vjp(branches))
+        MODES[mode](jax.jit(with_vjp(branches)))
     assert "if x > 0:  # the line that is named" in found.value.line
 
 

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import ad
 
 import combinators as C
 from combinators.errors import CompositionError, UnsupportedError
 from combinators.memo import clear_caches
-from compile_ccc import function
-from tangents import grad, jacfwd, jvp
+from compile_ccc import ccc, function
+from tangents import grad, jacfwd, jvp, linearize, vjp
 
 R = C.Tensor()
 close = lambda got, right: np.testing.assert_allclose(got, right, rtol=1e-5)
@@ -115,6 +116,24 @@ def test_what_is_for_another_platform_is_not_compiled_for_this_one():
     f = lambda x: lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.sin, tpu=jnp.sin, default=elsewhere)
     close(grad(lambda x: jnp.exp(f(x)))(0.5), np.exp(np.sin(0.5)) * np.cos(0.5))
     close(grad(lambda x: lax.scan(lambda c, _: (f(c), None), x, length=2)[0])(0.5), np.cos(np.sin(0.5)) * np.cos(0.5))
+
+
+OF_ANOTHER = {
+    "a call": (lambda f: ccc(f)(0.5), np.sin(0.5)),
+    "a pullback": (lambda f: vjp(f, 0.5)[1](1.0)[0], np.cos(0.5)),
+    "a compiled pullback": (lambda f: jax.jit(vjp(f, 0.5)[1])(1.0)[0], np.cos(0.5)),
+    "a derivative": (lambda f: linearize(f, 0.5)[1](1.0), np.cos(0.5)),
+    "a value beside a derivative": (lambda f: linearize(f, 0.5)[0], np.sin(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER)
+def test_it_is_neither_in_what_is_applied_later(name):
+    kernel = jax.extend.core.Primitive("linear_kernel_of_another_platform")
+    kernel.def_abstract_eval(lambda x: x)
+    ad.deflinear(kernel, lambda g: [kernel.bind(g)])
+    apply, expected = OF_ANOTHER[name]
+    close(apply(lambda x: lax.platform_dependent(x, tpu=kernel.bind, default=jnp.sin)), expected)
 
 
 @pytest.mark.parametrize("inside", [lambda f: f, jax.jit, jax.vmap], ids=["plain", "jit", "vmap"])
