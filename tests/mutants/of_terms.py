@@ -80,7 +80,10 @@ MUTANTS = {
     ),
     # loops
     "a fold is pulled back from its start": ("a fold", Code(loops.loop, "not term.reverse", "term.reverse")),
-    "a fold forgets to sum up for what it captures": ("a fold", Code(loops.loop, "plus(total[i], g_f[i])", "g_f[i]")),
+    "a fold forgets to sum up for what it captures": (
+        "a fold",
+        Code(loops.loop, "list(map(plus, total, added))", "added"),
+    ),
     "a fold is pulled back at the state after the step": (
         "a fold",
         Code(loops.loop, "pb = step(s, x, held)", "pb = step(s, x, held); pb = step(after, x, held)[1]"),
@@ -92,7 +95,7 @@ MUTANTS = {
     "a fold drops the cotangent of its start": ("a fold", Code(loops.loop, "placed(g_s, state, leaf)", "ZERO")),
     "a fold runs from the first element always": (
         "a fold from the last",
-        Code(loops.loop, "term.length, term.reverse)", "term.length)"),
+        Code(loops.loop, "term.length, term.reverse, term.unroll)", "term.length, False)"),
     ),
     "a fold takes its state for constant": (
         "a fold from a constant",
