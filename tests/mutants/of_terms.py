@@ -132,7 +132,7 @@ MUTANTS = {
         "a fold from the last",
         Code(
             evaluate.evaluate,
-            "scan(step, widen(state, type), xs, length, reverse)[0]",
+            "scan(step, widen(state, type), xs, length, reverse, unroll)[0]",
             "scan(step, widen(state, type), xs, length, False)[0]",
         ),
     ),
