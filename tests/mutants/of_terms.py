@@ -113,7 +113,7 @@ MUTANTS = {
     "what a loop keeps is permuted": ("a scan", Code(residuals.Residuals._source, "kept[number]", "kept[-1 - number]")),
     "what a loop has at hand is permuted": (
         "a scan",
-        Code(residuals.Residuals._source, "inputs[place]", "inputs[-1 - place]"),
+        Code(residuals.Source.of, "inputs)[self.at]", "inputs[::-1])[self.at]"),
     ),
     # types and values
     "the type of another branch": (
