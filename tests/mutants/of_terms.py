@@ -110,7 +110,7 @@ MUTANTS = {
         "a map",
         Code(loops.mapping, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
     ),
-    "what a loop keeps is permuted": ("a scan", Code(residuals.Residuals._source, "kept[number]", "kept[-1 - number]")),
+    "what a loop keeps is permuted": ("a scan", Code(residuals.Source.of, "(kept if", "(kept[::-1] if")),
     "what a loop has at hand is permuted": (
         "a scan",
         Code(residuals.Source.of, "inputs)[self.at]", "inputs[::-1])[self.at]"),
