@@ -1,4 +1,4 @@
-"""`python -m benchmarks models`, `scaling`, `calls` and `suites`."""
+"""`python -m benchmarks models`, `scaling`, `calls`, `loops` and `suites`."""
 
 from benchmarks.command import main
 

@@ -12,6 +12,7 @@ from rich.progress import track
 from benchmarks import tables
 from benchmarks.calls import CALLS, call_row
 from benchmarks.cold import cold_ratio
+from benchmarks.loops import LOOPS, loop_row
 from benchmarks.measure import Row, compare, gradient_error
 from benchmarks.models import MODELS
 from benchmarks.peers import JAX, OURS
@@ -40,7 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     dispatch = commands.add_parser("calls", help="what a call costs, against jax.jit")
     dispatch.add_argument("--rounds", type=_count, default=25, metavar="N", help="pairs of batches of calls (25)")
     dispatch.set_defaults(run=_calls, names=[*CALLS])
-    for command in (models, sizes, dispatch):
+    loops = commands.add_parser("loops", help="recurrent networks, and whiles, against JAX and Equinox")
+    loops.add_argument("--rounds", type=_count, default=15, metavar="N", help="pairs of batches of runs (15)")
+    loops.set_defaults(run=_loops, names=[*LOOPS])
+    for command in (models, sizes, dispatch, loops):
         command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
     tests = commands.add_parser("suites", help="the tests of other projects, with our derivatives")
@@ -85,6 +89,15 @@ def _calls(names: list[str], options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         Console().print(tables.calls(rows))
+    return 0
+
+
+def _loops(names: list[str], options: argparse.Namespace) -> int:
+    rows = [loop_row(name, options.rounds) for name in names]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(tables.loops(rows))
     return 0
 
 

@@ -29,7 +29,7 @@ def compare(name: str, problem: Problem, ours: Peer, theirs: Peer, rounds: int) 
     again = take_turns([lambda peer=peer: timed(lambda: peer.again(problem))[0] for peer in peers], rounds)
     fronts = take_turns([lambda peer=peer: _front(peer, problem) for peer in peers], rounds)
     arguments = jax.device_put(problem.arguments)
-    batch = _batch(first, second, arguments)
+    batch = batch_of(first, second, arguments)
     times: dict[str, list[Pair]] = {
         "trace": [(a[0], b[0]) for a, b in fronts],
         "trace_again": again,
@@ -40,7 +40,7 @@ def compare(name: str, problem: Problem, ours: Peer, theirs: Peer, rounds: int) 
             rounds,
             COMPILING,
         ),
-        "run": take_turns([lambda e=e: _seconds(e, arguments, batch) for e in (first, second)], 200, RUNNING),
+        "run": take_turns([lambda e=e: seconds(e, arguments, batch) for e in (first, second)], 200, RUNNING),
     }
     sizes = [equations(program.jaxpr) for program in programs]
     memory = [executable.memory_analysis().temp_size_in_bytes for executable in (first, second)]
@@ -107,13 +107,13 @@ def _front(peer: Peer, problem: Problem) -> Pair:
     return trace, lower
 
 
-def _seconds(executable: Any, arguments: tuple[Any, ...], batch: int) -> float:
+def seconds(executable: Any, arguments: tuple[Any, ...], batch: int) -> float:
     """The seconds of one run, as the mean over a batch of them."""
     start = time.perf_counter()
     jax.block_until_ready([executable(*arguments) for _ in range(batch)])
     return (time.perf_counter() - start) / batch
 
 
-def _batch(first: Any, second: Any, arguments: tuple[Any, ...]) -> int:
+def batch_of(first: Any, second: Any, arguments: tuple[Any, ...]) -> int:
     """How many runs make a sample of some milliseconds, which the clock and the call do not blur."""
-    return max(1, int(2e-3 / max(_seconds(e, arguments, 2) for e in (first, second, first, second))))
+    return max(1, int(2e-3 / max(seconds(e, arguments, 2) for e in (first, second, first, second))))

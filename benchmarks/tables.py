@@ -60,6 +60,15 @@ def calls(rows: list[Row]) -> Table:
     return table
 
 
+def loops(rows: list[Row]) -> Table:
+    """Loops: ours over the peer's, and the gradient's time over that of the loop alone."""
+    columns = "run_time_ratio", "memory_ratio", "compile_time_ratio", "forward_time_ratio"
+    table = _table("ours / the peer's", "loop", "peer", "run", "memory", "compile", "run / forward alone")
+    for row in rows:
+        table.add_row(row["name"], row["peer"], *(_number(row[key]) for key in columns))
+    return table
+
+
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=title, box=box.SIMPLE, padding=0)
     table.add_column(first, no_wrap=True)

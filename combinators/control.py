@@ -43,12 +43,14 @@ def checkpoint(f: Callable[[Any], Any], x: Any, policy: Any, prevent_cse: bool) 
     return f(x)
 
 
-def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:
+def scan(
+    step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
+) -> Any:
     """`jax.lax.scan`; under `jax.disable_jit` a loop of Python, which of no steps could not tell the type of a row."""
     leaves = jax.tree.leaves(xs)
     empty = (leaves[0].shape[0] if leaves else length) == 0
     with jax.disable_jit(jax.config.jax_disable_jit and not empty):
-        return jax.lax.scan(step, state, xs, length, reverse)
+        return jax.lax.scan(step, state, xs, length, reverse, unroll)
 
 
 def while_loop(

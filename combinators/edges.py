@@ -84,9 +84,10 @@ def place(key: Any) -> int:
         ) from None
 
 
-def check_loop(reverse: Any, length: Any, name: str = "the length of a loop", least: int = 0) -> None:
-    """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs."""
+def check_loop(reverse: Any, length: Any, name: str = "the length of a loop", least: int = 0, unroll: Any = 1) -> None:
+    """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs, nor how many are one."""
     one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
+    whole("`unroll`, of a loop,", unroll, 1)
     if length is not None:
         whole(name, length, least)
 
@@ -102,6 +103,12 @@ def check_key(key: Any) -> None:
             got=f"{key!r} of type {type(key).__name__}",
             hint="proj(0) is the first component of a tuple, proj('w') that of a dict by this key",
         ) from None
+
+
+def check_name(name: Any) -> None:
+    """Raises `ArgumentError` for what names no call."""
+    if not isinstance(name, str) or not name:
+        raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
 
 
 def check_policy(policy: Any, line: str | None = None) -> None:

@@ -92,16 +92,16 @@ def evaluate(term: Term, x: Any) -> Any:
             return tagged(count, x)
         case Case(branches):
             return _case(term, branches, x)
-        case Fold(reverse, length):
+        case Fold(reverse, length, unroll):
             f, state, xs = x
             type = carried(term, *x)
             step = lambda s, x: (widen(apply(f, (s, x)), type), None)
-            return scan(step, widen(state, type), xs, length, reverse)[0]
-        case Scan(reverse, length):
+            return scan(step, widen(state, type), xs, length, reverse, unroll)[0]
+        case Scan(reverse, length, unroll):
             f, state, xs = x
             type = carried(term, *x)
             step = lambda s, x: _with_state(apply(f, (s, x)), type)
-            return scan(step, widen(state, type), xs, length, reverse)
+            return scan(step, widen(state, type), xs, length, reverse, unroll)
         case Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)

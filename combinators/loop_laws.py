@@ -74,6 +74,24 @@ LOOPS = [
         {"f": (("s", "a"), "s")}, plain=("s",), elements=("a",), oriented=True, source="the definition of scan",
     ),
     Law(
+        "scan after map", "map and fold", ("s", Each("a")), ("s", Each("c")),
+        lambda f, g: (
+            prod(function(f), Proj(0), Proj(1) >> _mapped(g)) >> Scan(),
+            prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> Scan(),
+        ),
+        {"f": (("s", "b"), ("s", "c")), "g": ("a", "b")}, plain=("s",), elements=("a", "b", "c"),
+        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.ahead`, where it pays",
+    ),
+    Law(
+        "fold captures", "map and fold", ("c", "s", Each("a")), "s",
+        lambda f, h: (
+            prod(Proj(0) >> h >> curry(f), Proj(1), Proj(2)) >> _fold,
+            prod(Proj(0) >> curry(both(h, _id) >> f), Proj(1), Proj(2)) >> _fold,
+        ),
+        {"f": (("d", ("s", "a")), "s"), "h": ("c", "d")}, plain=("s",), elements=("a",),
+        source="motion of loop invariants",
+    ),
+    Law(
         "while of false", "map and fold", "s", "s",
         lambda f: (prod(curry(Const(np.bool_(False))), function(f), _id) >> While(), _id),
         {"f": ("s", "s")}, plain=("s",), source="the definition of while",

@@ -13,7 +13,7 @@ import jax
 from combinators.errors import CompositionError, LoopError
 from combinators.joining import join, nesting
 from combinators.terms import Fold, Map, Scan, While
-from combinators.types import Array, Tensor, Type, same_type
+from combinators.types import Array, Tensor, Type, children, same_type
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
 
@@ -67,13 +67,26 @@ def repeated(apply: Apply, term: While, condition: Type, f: Type, state: Type) -
 
 
 def _changed(before: Type, after: Type) -> str:
-    """Where a state changes its type, if it has one structure all the same."""
+    """Where a state changes its type."""
     leaves, form = jax.tree_util.tree_flatten_with_path(before)
     if jax.tree.structure(after) != form:
-        return ""
+        return _restructured(before, after)
     pairs = zip(leaves, jax.tree.leaves(after), strict=True)
     found = [f"{jax.tree_util.keystr(path) or 'it'} is {t}, then {new}" for (path, t), new in pairs if t != new]
     return "; ".join(found[:3]) + ": " if found else ""
+
+
+def _restructured(before: Type, after: Type) -> str:
+    """The first part of a state whose own structure is another one afterwards."""
+    left = [("", before, after)]
+    while left:
+        path, old, new = left.pop()
+        (old_parts, old_form), (new_parts, new_form) = children(old), children(new)
+        if old_form != new_form:
+            return f"{path or 'it'} is {old}, then {new}: "
+        parts = zip(old_parts, new_parts, strict=True)
+        left += reversed([(f"{path}[{key!r}]", a, b) for (key, a), (_, b) in parts])
+    return ""
 
 
 def _step(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:

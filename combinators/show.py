@@ -146,10 +146,10 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc(f"tag({count})")
         case Case():
             return _call("case", docs)
-        case Fold(reverse, _):
-            return wl.TextDoc("fold[reverse]" if reverse else "fold")
-        case Scan(reverse, _):
-            return wl.TextDoc("scan[reverse]" if reverse else "scan")
+        case Fold():
+            return wl.TextDoc(f"fold{_options(term)}")
+        case Scan():
+            return wl.TextDoc(f"scan{_options(term)}")
         case Map():
             return wl.TextDoc("map")
         case While(max_steps):
@@ -190,6 +190,12 @@ def _product(docs: list[Any], form: Any) -> Any:
     if all(key == position for position, key in enumerate(keys)):
         return _call("prod", docs)
     return _call("prod", [wl.TextDoc(f"{key}=") + doc for key, doc in zip(keys, docs, strict=True)])
+
+
+def _options(term: Fold | Scan) -> str:
+    """How a loop runs, where it says so."""
+    options = ["reverse"] * term.reverse + [f"unroll={term.unroll}"] * (term.unroll != 1)
+    return f"[{', '.join(options)}]" if options else ""
 
 
 def _call(name: str, docs: list[Any]) -> Any:

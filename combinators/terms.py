@@ -17,8 +17,7 @@ import numpy as np
 
 from combinators.base import Combinator, composite, constructor, mixed
 from combinators.depth import check_values
-from combinators.edges import check_key, check_loop, check_policy, flags
-from combinators.errors import ArgumentError
+from combinators.edges import check_key, check_loop, check_name, check_policy, flags
 from combinators.origins import anonymous
 from combinators.types import Type, children, require_types, require_values
 
@@ -166,14 +165,15 @@ class Case(Combinator):
 class Fold(Combinator):
     """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
 
-    [τ] is τ with one more leading axis; without elements (τ = ()) `length` says how many steps there are.
+    [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one.
     """
 
     reverse: bool = False
     length: int | None = None
+    unroll: int = 1
 
     def __post_init__(self) -> None:
-        check_loop(self.reverse, self.length)
+        check_loop(self.reverse, self.length, unroll=self.unroll)
 
 
 @constructor
@@ -182,9 +182,10 @@ class Scan(Combinator):
 
     reverse: bool = False
     length: int | None = None
+    unroll: int = 1
 
     def __post_init__(self) -> None:
-        check_loop(self.reverse, self.length)
+        check_loop(self.reverse, self.length, unroll=self.unroll)
 
 
 @constructor
@@ -272,8 +273,7 @@ def extend(e: Any) -> Any:
 
 def call(f: Any, name: str) -> Any:
     """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
-    if not isinstance(name, str) or not name:
-        raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
+    check_name(name)
     return mixed("call", lambda f: Call(f, name), f)
 
 

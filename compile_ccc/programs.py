@@ -65,6 +65,14 @@ class Program:
         facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
         return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
 
+    def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
+        """The program of some of its values from its constants and from others of its values, which are known."""
+        given = set(known)
+        others = lambda vs: [jex.Var(v.aval) if v in given else v for v in vs]
+        equations = [e if given.isdisjoint(e.outvars) else e.replace(outvars=others(e.outvars)) for e in self.equations]
+        constants = [(v, value) for v, value in zip(self.variables, self.constants, strict=False) if v not in given]
+        return Program.pruned(constants, [*known], [*wanted], equations, form, self.name, self.is_high)
+
     def split(self) -> tuple[Program, list[Any]]:
         """The program of what depends on the constants alone, and the equations of the rest.
 
@@ -97,8 +105,8 @@ class Program:
     @cached_property
     def nonzero(self) -> list[int]:
         """The numbers of the outputs that are no zeros, where these are written out."""
-        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and _is_zero(e.invars[0])}
-        zero = lambda v: _is_zero(v) if type(v) is jex.Literal else v in zeros
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and is_zero(e.invars[0])}
+        zero = lambda v: is_zero(v) if type(v) is jex.Literal else v in zeros
         return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
     @cached_property
@@ -163,7 +171,8 @@ _type = attrgetter("aval")
 _BROADCAST = jex.primitives.broadcast_in_dim_p
 
 
-def _is_zero(v: Any) -> bool:
+def is_zero(v: Any) -> bool:
+    """Whether a value of a program is a literal of zeros."""
     if type(v) is not jex.Literal:
         return False
     value = np.asarray(v.val)

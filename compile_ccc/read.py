@@ -168,7 +168,8 @@ class Reader(Builder):
         results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
         after, emitted = results[:carry], results[carry:]
         output = single([atom_type(a) for a in emitted])
-        params = {"reverse": eqn.params["reverse"], "length": None if xs else eqn.params["length"]}
+        params = {name: eqn.params[name] for name in ("reverse", "unroll")}
+        params["length"] = None if xs else eqn.params["length"]
         folds = not emitted
         cod = state if folds else (state, output)
         body = lam(x, inner.close(inner.build([*after, *emitted], cod)))

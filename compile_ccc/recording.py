@@ -110,6 +110,18 @@ def hoisted(program: Program) -> Program:
     return Program.pruned(list(known), inputs, program.outputs, rest, program.form, program.name, program.is_high)
 
 
+def opened(program: Program) -> Program:
+    """The program with what its calls do in the place of the calls."""
+    if not any(compat.called(equation) for equation in program.equations):
+        return program
+    constants = len(program.constants)
+    types = [v.aval for v in program.variables[constants:]]
+    tape = Tape(lambda *values: run(program, values), *types, opened=True)
+    whole = tape.giving(tape.result, name=program.name)
+    whole.form = program.form
+    return whole
+
+
 def operation(term: Primitive, types: Sequence[Any]) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)

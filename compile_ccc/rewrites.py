@@ -69,8 +69,8 @@ def projected(chain: Chain, step: Proj) -> Steps | None:
             law, instead = "products: β", product.parts[i]
         case [*_, Extend(e)] if _is_last(step, chain.value.kind):
             law, instead = "products: let β", e
-        case [*_, Prod((f, s, xs), form), Scan(reverse, length)] if step.key == 0:
-            return _silent(chain, f, (s, xs), form, Fold(reverse, length))
+        case [*_, Prod((f, s, xs), form), Scan(reverse, length, unroll)] if step.key == 0:
+            return _silent(chain, f, (s, xs), form, Fold(reverse, length, unroll))
         case _:
             return None
     chain.pop()

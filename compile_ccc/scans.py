@@ -15,11 +15,13 @@ from compile_ccc.recorder import aval_of, current
 from compile_ccc.recording import record, row_types, run
 
 
-def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool) -> Any:
+def scan(
+    step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
+) -> Any:
     """`lax.scan`: (s, x) ↦ (s', y) along the rows of xs."""
     recorder = current()
     if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes():
-        return control.scan(step, state, xs, length, reverse)
+        return control.scan(step, state, xs, length, reverse, unroll)
     program = record(step, state, row_types(xs), name="scan")
     (before, form), rows = jax.tree.flatten(state), jax.tree.leaves(xs)
     after, out = program.form.unflatten(program.outputs)
@@ -27,14 +29,14 @@ def scan(step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | Non
     same = after_form == form and [v.aval for v in after] == list(map(aval_of, before))
     if not same or program.is_high or program.jaxpr.effects or _passes(program, after, out):
         again = lambda s, x: program.form.unflatten(run(program, jax.tree.leaves((s, x))))
-        return control.scan(again, state, xs, length, reverse)
+        return control.scan(again, state, xs, length, reverse, unroll)
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
     params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
     wires = recorder.wires((*program.constants, *before, *rows))
     types = [*(v.aval for v in after), *(jex.unmapped_aval(steps, 0, v.aval) for v in out)]
     results = recorder.append(
         jex.primitives.scan_p,
-        {**params, "jaxpr": program.jaxpr, "length": steps, "reverse": reverse},
+        {**params, "jaxpr": program.jaxpr, "length": steps, "reverse": reverse, "unroll": unroll},
         wires,
         types,
         jex.no_effects,

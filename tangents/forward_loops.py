@@ -106,7 +106,7 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     _active.put(known, active)
     program = hoisted(program)
     body = lambda s, x: program(*jax.tree.leaves((s, x)))
-    last, outputs = scan(body, start, pair(xs), term.length, term.reverse)
+    last, outputs = scan(body, start, pair(xs), term.length, term.reverse, term.unroll)
     return (dual(*last), dual(*outputs)) if scans else dual(*last)
 
 

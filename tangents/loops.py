@@ -24,9 +24,11 @@ from compile_ccc import compat
 from compile_ccc.recorder import aval_of
 from compile_ccc.recording import record, recorded, row_types
 from compile_ccc.scans import scan
+from tangents.ahead import ahead
 from tangents.calls import Calls
 from tangents.leaves import arriving, filled, placed, present, structs
-from tangents.residuals import Pulled, Residuals, Step
+from tangents.once import Once
+from tangents.residuals import Pulled, Residuals
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import (
     ZERO,
@@ -42,6 +44,7 @@ from tangents.sparse import (
     release,
     remark,
 )
+from tangents.steps import Step
 from tangents.widening import widening
 
 type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
@@ -98,13 +101,16 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
     _held.put(known, held)
     state = remark(release(state), held, leaf)
     _, residuals, out_marks = made
-    run = Step(program, len(residuals.kept))
+    states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
+    products, program = ahead(program, states, inputs)
+    run = Step(program, len(residuals.kept), states, len(inputs))
 
     def body(s: Any, x: Any) -> Any:
         after, out, kept = run(s, x)
         return after, (out, kept)
 
-    last, (outputs, kept) = scan(body, release(state), release(xs), term.length, term.reverse)
+    last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse, term.unroll)
+    saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
@@ -113,18 +119,22 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         if not (of_last or of_rows):
             return ZERO
         active, pulled = moving(residuals, of_last, of_rows)
+        once = Once(pulled, run)
 
         def backward(carry: Any, row: Any) -> Any:
-            (g_s, total), (kept, x, g_out) = carry, row
-            g_f, before, g_x = pulled(run.all_kept(kept), jax.tree.leaves(x), g_s, g_out)
-            calls = {i: c for i, c in g_f.items() if i not in total}
+            (g_s, total, after), (saved, x, g_out) = carry, row
+            kept = run.all_kept(saved, x, after)
+            added, stacked, (calls, before, g_x) = once(kept, x, g_s, g_out)
             g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
-            return (g_s, {i: plus(total[i], g_f[i]) for i in total}), (calls, g_x)
+            return (g_s, list(map(plus, total, added)), run.before(kept)), (stacked, calls, g_x)
 
-        zeros = {i: _zeros(c) for i, c in pulled.result[0].items() if not isinstance(c, Calls)}
-        start = ({i: g for i, g in filled(g_last, last, leaf).items() if i in active}, zeros)
-        rows = (kept, release(xs), of_rows)
-        (g_s, total), (calls, g_x) = scan(backward, start, rows, term.length, not term.reverse)
+        start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
+        after = [ends[leaf] for leaf in run.carried]
+        (g_s, added, _), (stacked, calls, g_x) = scan(
+            backward, (start, once.zeros, after), (saved, inputs, of_rows), term.length, not term.reverse, term.unroll
+        )
+        kept = run.all_rows(saved, inputs, after, term.reverse)
+        total = once.totals(added, stacked, kept, inputs, start, of_rows)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
 
@@ -151,20 +161,22 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
 
     program = record(forward, row_types(release(xs)), stays=True)
     residuals, y_marks = made
-    run = Step(program, len(residuals.kept))
+    run, inputs = Step(program, len(residuals.kept), 0, again=False), jax.tree.leaves(release(xs))
     ys, kept = jax.vmap(run)(release(xs))
+    saved = run.saved(kept, ys)
     ys = remark(ys, y_marks, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
         of_rows = arriving(g, ys, leaf)
-        pulled = residuals.at(of_rows)
+        once = Once(residuals.at(of_rows), run)
 
-        def backward(kept: Any, x: Any, g_y: Found) -> Any:
-            return pulled(run.all_kept(kept), jax.tree.leaves(x), g_y)
+        def backward(saved: list[Any], x: list[Any], g_y: Found) -> Any:
+            return once(run.all_kept(saved, x, []), x, g_y)
 
-        g_f, g_x = jax.vmap(recorded(backward))(kept, release(xs), of_rows)
-        summed = {i: jnp.sum(c, 0, dtype=c.dtype) for i, c in g_f.items() if not isinstance(c, Calls)}
-        return pair(placed({**_stacked(g_f), **summed}, f, leaf), placed(_stacked(g_x), xs, leaf))
+        added, stacked, (calls, g_x) = jax.vmap(recorded(backward))(saved, inputs, of_rows)
+        added = [jnp.sum(c, 0, dtype=c.dtype) for c in added]
+        total = once.totals(added, stacked, run.all_rows(saved, inputs, [], False), inputs, of_rows)
+        return pair(placed({**_stacked(calls), **total}, f, leaf), placed(_stacked(g_x), xs, leaf))
 
     return ys, pullback if is_active(ys, leaf) else nothing
 

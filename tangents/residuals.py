@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -19,7 +19,7 @@ import jax.extend.core as jex
 
 from compile_ccc.flow import reached
 from compile_ccc.programs import Program
-from compile_ccc.recording import call, hoisted, record, run
+from compile_ccc.recording import call, record, run
 
 
 class Residuals:
@@ -75,18 +75,27 @@ class Residuals:
         constants, program.constants = program.constants, []
         return Pulled(program, [self._source(value) for value in constants], given, forms[0])
 
-    def _source(self, value: Any) -> Callable[[Any, Any], Any]:
+    def _source(self, value: Any) -> Source:
         if id(value) in self._at_hand:
-            place = self._at_hand[id(value)]
-            return lambda _, inputs: inputs[place]
+            return Source("input", self._at_hand[id(value)])
         if id(value) in self._unvarying or not isinstance(value, jax.core.Tracer):
-            return lambda *_: value
+            return Source("outside", value)
         if id(value) not in self._places:
             assert not self._known, "a pullback for fewer cotangents needs no other residuals"
             self._places[id(value)] = len(self.kept)
             self.kept.append(value)
-        number = self._places[id(value)]
-        return lambda kept, _: kept[number]
+        return Source("kept", self._places[id(value)])
+
+
+class Source(NamedTuple):
+    """Where a residual is: the number of a "kept" one or of an "input", or a value from "outside"."""
+
+    kind: str
+    at: Any
+
+    def of(self, kept: list[Any], inputs: list[Any]) -> Any:
+        """The residual."""
+        return self.at if self.kind == "outside" else (kept if self.kind == "kept" else inputs)[self.at]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +103,7 @@ class Pulled:
     """A pullback over residuals for some cotangents: its program, whose constants come first, and where they are."""
 
     program: Program
-    sources: list[Callable[[Any, Any], Any]]
+    sources: list[Source]
     given: Any
     form: Any
 
@@ -105,33 +114,13 @@ class Pulled:
 
     def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """The pullback applied, on the residuals of one iteration."""
-        constants = [source(kept, inputs) for source in self.sources]
-        operands = [*constants, *self.given.flatten_up_to(cotangents)]
+        operands = self.operands(kept, inputs, *cotangents)
         return self.form.unflatten((call if self.program.name else run)(self.program, operands))
 
-
-class Step:
-    """One step of a loop as a program whose result, a tuple, ends in the list of its residuals.
-
-    What depends on nothing that varies is worked out before the loop; residuals of that kind are kept once.
-    """
-
-    def __init__(self, program: Program, residuals: int):
-        self._program = hoisted(program)
-        self._fixed = self._program.fixed()
-        count = len(self._program.outputs)
-        self._numbers = range(count - residuals, count)
-
-    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
-        """The step's result, which ends in the residuals that vary."""
-        results = call(self._program, jax.tree.leaves(arguments))
-        *result, _ = self._program.form.unflatten(results)
-        return (*result, [results[i] for i in self._numbers if i not in self._fixed])
-
-    def all_kept(self, varying: list[Any]) -> list[Any]:
-        """All residuals, from those that vary."""
-        rest = iter(varying)
-        return [self._fixed[i] if i in self._fixed else next(rest) for i in self._numbers]
+    def operands(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> list[Any]:
+        """What the program is given."""
+        constants = [source.of(kept, inputs) for source in self.sources]
+        return [*constants, *self.given.flatten_up_to(cotangents)]
 
 
 class Opened:

@@ -31,9 +31,10 @@ from compile_ccc.recording import record, run
 from tangents.captured import captured, opened
 from tangents.leaves import arriving, filled, placed, present, structs
 from tangents.loops import check_state, described, moving
-from tangents.residuals import Residuals, Step
+from tangents.residuals import Residuals
 from tangents.space import Representation, Represented, Space
 from tangents.sparse import ZERO, Cotangent, Sparse, hold, is_active, marks, nothing, parts, plus, release, remark
+from tangents.steps import Step
 from tangents.widening import widening
 
 type Rows = list[Any]
@@ -93,7 +94,7 @@ def repetition(
 
         def back(row: Rows, carry: Any) -> Any:
             g_s, total = carry
-            g_f, before, _ = pulled(plain.all_kept(row), [], g_s, {})
+            g_f, before, _ = pulled(plain.all_kept(row, [], []), [], g_s, {})
             g_s = {i: before.get(i, jnp.zeros(g.shape, g.dtype)) for i, g in g_s.items()}
             return g_s, {i: plus(total[i], g_f[i]) for i in total}
 

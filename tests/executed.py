@@ -36,8 +36,8 @@ def counting():
     def rows(xs, length=None):
         return length if length is not None else jax.tree.leaves(xs)[0].shape[0]
 
-    def scan(step, state, xs, length, reverse):
-        return turns(rows(xs, length), lambda: lax.scan(step, state, xs, length, reverse))
+    def scan(step, state, xs, length, reverse, unroll=1):
+        return turns(rows(xs, length), lambda: lax.scan(step, state, xs, length, reverse, unroll))
 
     def vmap(f):
         return lambda xs: turns(rows(xs), lambda: jax.vmap(f)(xs))

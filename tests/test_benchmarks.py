@@ -13,9 +13,11 @@ from rich.console import Console
 from benchmarks import measure, tables
 from benchmarks.command import main
 from benchmarks.equations import equations
+from benchmarks.loops import LOOPS, _network, _while, loop_row
 from benchmarks.measure import gradient_error, ratio, take_turns
 from benchmarks.models import MODELS, Model
 from benchmarks.models.chains import random_graph
+from benchmarks.models.recurrent import CELLS, recurrent
 from benchmarks.peers import JAX, OURS, PEERS
 from benchmarks.plot import plot
 from benchmarks.problem import Problem
@@ -57,6 +59,11 @@ def test_gradients_are_jax_s_to_rounding_in_no_more_equations(name):
     if problem.nested:  # a search, which moves
         found = np.asarray(ours.given)
         assert not np.allclose(found, np.resize(problem.params, found.shape), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_recurrent_networks_have_jax_s_gradients(cell):
+    assert gradient_error(recurrent(cell, 4, 2, 3), OURS, JAX) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -167,6 +174,17 @@ def test_rows_of_scaling(capsys):
     assert set(row["growth"]) == {"make_jaxpr", "trace", "infer", "optimise", "value_and_grad"}
     assert set(row["growth"].values()) == {1.0}
     assert row["value_and_grad"] > row["trace"] > 1.0
+
+
+def test_rows_of_loops(capsys, monkeypatch):
+    monkeypatch.setitem(LOOPS, "rnn", lambda: _network("rnn", 3, 1, 2))
+    monkeypatch.setitem(LOOPS, "while", lambda: _while(10, ()))
+    rows = [loop_row(name, 1) for name in ("rnn", "while")]
+    Console(width=120).print(tables.loops(rows))
+    assert "equinox" in capsys.readouterr().out
+    assert [(row["name"], row["peer"]) for row in rows] == [("rnn", "jax"), ("while", "equinox")]
+    assert all(0.0 < row[key] < 100.0 for row in rows for key in row if key.endswith("time_ratio"))
+    assert all(len(row["temporary_bytes"]) == 2 for row in rows)
 
 
 ROW = dict.fromkeys(tables.COLUMNS.values(), 0.5) | {

@@ -68,7 +68,7 @@ MUTANTS = {
     ),
     "duals pass a loop from the first element always": (
         "a fold from the last",
-        Code(forward_loops.loop, "term.length, term.reverse)", "term.length, False)"),
+        Code(forward_loops.loop, "term.length, term.reverse, term.unroll)", "term.length, False)"),
     ),
     "the outputs of a scan have no tangents": (
         "a scan",

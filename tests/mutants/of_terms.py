@@ -80,7 +80,10 @@ MUTANTS = {
     ),
     # loops
     "a fold is pulled back from its start": ("a fold", Code(loops.loop, "not term.reverse", "term.reverse")),
-    "a fold forgets to sum up for what it captures": ("a fold", Code(loops.loop, "plus(total[i], g_f[i])", "g_f[i]")),
+    "a fold forgets to sum up for what it captures": (
+        "a fold",
+        Code(loops.loop, "list(map(plus, total, added))", "added"),
+    ),
     "a fold is pulled back at the state after the step": (
         "a fold",
         Code(loops.loop, "pb = step(s, x, held)", "pb = step(s, x, held); pb = step(after, x, held)[1]"),
@@ -92,7 +95,7 @@ MUTANTS = {
     "a fold drops the cotangent of its start": ("a fold", Code(loops.loop, "placed(g_s, state, leaf)", "ZERO")),
     "a fold runs from the first element always": (
         "a fold from the last",
-        Code(loops.loop, "term.length, term.reverse)", "term.length)"),
+        Code(loops.loop, "term.length, term.reverse, term.unroll)", "term.length, False)"),
     ),
     "a fold takes its state for constant": (
         "a fold from a constant",
@@ -107,10 +110,10 @@ MUTANTS = {
         "a map",
         Code(loops.mapping, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
     ),
-    "what a loop keeps is permuted": ("a scan", Code(residuals.Residuals._source, "kept[number]", "kept[-1 - number]")),
+    "what a loop keeps is permuted": ("a scan", Code(residuals.Source.of, "(kept if", "(kept[::-1] if")),
     "what a loop has at hand is permuted": (
         "a scan",
-        Code(residuals.Residuals._source, "inputs[place]", "inputs[-1 - place]"),
+        Code(residuals.Source.of, "inputs)[self.at]", "inputs[::-1])[self.at]"),
     ),
     # types and values
     "the type of another branch": (
@@ -129,7 +132,7 @@ MUTANTS = {
         "a fold from the last",
         Code(
             evaluate.evaluate,
-            "scan(step, widen(state, type), xs, length, reverse)[0]",
+            "scan(step, widen(state, type), xs, length, reverse, unroll)[0]",
             "scan(step, widen(state, type), xs, length, False)[0]",
         ),
     ),
