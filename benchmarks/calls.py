@@ -15,9 +15,9 @@ import tangents
 from benchmarks.measure import Row, take_turns
 from combinators.errors import TracedAnewWarning
 from compile_ccc import ccc
-from compile_ccc.captures import captures
-from compile_ccc.ran import running
-from compile_ccc.reached import reached
+from compile_ccc.tracing.captures import captures
+from compile_ccc.watching.ran import running
+from compile_ccc.watching.reached import reached
 
 type Call = Callable[[], Any]
 type Pair = tuple[Call, Call, str]  # ours, the peer's, and what that is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tangents.operations import live
+from tangents.checking.operations import live
 
 
 def equations(program: Any) -> int:

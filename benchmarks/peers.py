@@ -12,8 +12,8 @@ import jax
 
 import tangents
 from benchmarks.problem import Problem
-from compile_ccc.keeping import _kept, _met  # pyright: ignore[reportPrivateUsage]
-from tangents.derivatives import _value_and_gradients  # pyright: ignore[reportPrivateUsage]
+from compile_ccc.tracing.keeping import _kept, _met  # pyright: ignore[reportPrivateUsage]
+from tangents.api.derivatives import _value_and_gradients  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True)

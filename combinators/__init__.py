@@ -7,14 +7,13 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 
 from combinators import errors
 from combinators.context import Context
-from combinators.equality import Equality, equal
-from combinators.evaluate import evaluate_checked as evaluate
-from combinators.infer import infer
-from combinators.law import Law
-from combinators.laws import LAWS
-from combinators.normalise import normalise
+from combinators.laws.law import Law
+from combinators.laws.table import LAWS
+from combinators.meaning.evaluate import evaluate_checked as evaluate
+from combinators.meaning.infer import infer
+from combinators.normal.equality import Equality, equal
+from combinators.normal.normalise import normalise
 from combinators.primitives import primitive
-from combinators.show import show
 from combinators.sums import Sum, case, inject, tag
 from combinators.terms import (
     Eval,
@@ -34,6 +33,7 @@ from combinators.terms import (
     extend,
     prod,
 )
+from combinators.text.show import show
 from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure
 

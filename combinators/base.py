@@ -13,7 +13,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, text
-from combinators.identity import Interned, are_terms
+from combinators.identity.identity import Interned, are_terms
 
 
 class Combinator(metaclass=Interned):

@@ -83,7 +83,7 @@ class DiffcurryError(TypeError):
 
 @singledispatch
 def text(x: Any, whole: Callable[[Any], str] = str) -> str:
-    """The text of a term, a type or a value: `combinators.show` and `combinators.outline` say what it is."""
+    """The text of a term, a type or a value: `combinators.show` and `combinators.text.outline` say what it is."""
     return whole(x)
 
 

@@ -28,9 +28,9 @@ from combinators.errors import (
     UnsupportedError,
 )
 from combinators.memo import remembered
-from combinators.outline import outline
 from combinators.parameters import DEFAULTS, check_parameters
 from combinators.terms import Primitive
+from combinators.text.outline import outline
 from combinators.types import Tensor, Type, type_of
 from combinators.values import is_function
 

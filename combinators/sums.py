@@ -20,8 +20,8 @@ from combinators.base import mixed
 from combinators.context import Context, extend
 from combinators.edges import whole
 from combinators.errors import ArgumentError, CompositionError
-from combinators.outline import outline
 from combinators.terms import Case, Inject, Tag, Term
+from combinators.text.outline import outline
 from combinators.types import Tensor, type_of
 
 TAG = jax.tree_util.GetAttrKey("tag")  # where the tag of a sum stands in a path

@@ -21,7 +21,7 @@ import numpy as np
 from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
-from combinators.kinds import Kind, kind_with
+from combinators.identity.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
 

@@ -14,10 +14,10 @@ from combinators.context import Context
 from combinators.depth import bottom_up
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.kinds import Kind, kind_with
+from combinators.identity.kinds import Kind, kind_with
 from combinators.origins import NOWHERE, Lent, Origin
-from combinators.outline import outline, shapes
 from combinators.terms import Curry
+from combinators.text.outline import outline, shapes
 from combinators.types import Function, FunctionLike, Tensor, Type, children, require_values
 
 

@@ -13,21 +13,21 @@ from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
-from combinators.evaluate import applied, apply_closure
-from combinators.infer import infer
+from combinators.meaning.evaluate import applied, apply_closure
+from combinators.meaning.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
 from combinators.types import Type, no_types, pack
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type, bound, holds_function, holds_type, is_static, leaves_of, spread
-from compile_ccc.captures import captures
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.holes import Hole, functions_in, with_others
-from compile_ccc.keeping import traced
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.mixed import located_arrow
-from compile_ccc.stage import NOT_GIVEN, Given
-from compile_ccc.tracing import Found, Joined
+from compile_ccc.tracing.arguments import argument_type, bound, holds_function, holds_type, is_static, leaves_of, spread
+from compile_ccc.tracing.captures import captures
+from compile_ccc.tracing.function import Found, Joined
+from compile_ccc.tracing.keeping import traced
+from compile_ccc.tracing.stage import NOT_GIVEN, Given
 
 
 @dataclass(frozen=True)

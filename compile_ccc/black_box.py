@@ -12,13 +12,13 @@ import numpy as np
 
 from combinators.edges import one_of
 from combinators.errors import ArgumentError, definition_line
-from combinators.host import noting_exceptions
+from combinators.meaning.host import noting_exceptions
 from combinators.records import as_records, from_records
 from combinators.terms import Curry
 from combinators.types import Tensor, Type, is_discrete, shape_struct
 from combinators.values import Closure
-from compile_ccc.arguments import argument_type
-from compile_ccc.tracing import function
+from compile_ccc.tracing.arguments import argument_type
+from compile_ccc.tracing.function import function
 
 
 def black_box(f: Callable[..., Any], dom: Any, cod: Any, vmap_method: str = "sequential") -> Any:

@@ -19,9 +19,9 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
-from combinators.calls import conform
 from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.meaning.conform import conform
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -167,13 +167,13 @@ def _carrier(value: Any, type: Function) -> Any:
 
 @singledispatch
 def entered(f: Any, type: Function) -> FunctionValue:
-    """A function of this type as one of the program that is being traced: see `compile_ccc.tracing`."""
+    """A function of this type as one of the program that is being traced: see `compile_ccc.tracing.function`."""
     raise NotImplementedError
 
 
 @singledispatch
 def deferred(term: Any, x: Any) -> Any:
-    """term at x, a value of the program that is being traced, recorded there: see `compile_ccc.tracing`."""
+    """term at x, a value of the program that is being traced, recorded there: see `compile_ccc.tracing.function`."""
     raise NotImplementedError
 
 

@@ -13,17 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import TracedAnewWarning, definition_line
-from combinators.host import with_own_exceptions
+from combinators.meaning.host import with_own_exceptions
 from combinators.memo import OfMany, Remembered, remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
 from combinators.values import Closure
-from compile_ccc.answers import Answers
+from compile_ccc.asking.answers import Answers
+from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.carriers import active_traces
-from compile_ccc.jax_traces import is_tracing
-from compile_ccc.tracing import Found, Joined
-from compile_ccc.watch import Variable, Watch
+from compile_ccc.tracing.function import Found, Joined
+from compile_ccc.watching.watch import Variable, Watch
 
 MISSED = object()
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python

@@ -10,15 +10,15 @@ import jax
 from combinators.base import only_terms
 from combinators.depth import deep
 from combinators.edges import no_keywords
-from combinators.evaluate import evaluate
-from combinators.host import with_own_exceptions
-from combinators.infer import infer
+from combinators.meaning.evaluate import evaluate
+from combinators.meaning.host import with_own_exceptions
+from combinators.meaning.infer import infer
 from combinators.memo import remembered
 from combinators.origins import with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Term
 from combinators.types import pack, require_values
-from compile_ccc.optimise import optimise
+from compile_ccc.optimiser.optimise import optimise
 
 
 @deep

@@ -15,10 +15,9 @@ from typing import Any
 
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UntypedFunctionError, whole, within
-from combinators.families import stated
-from combinators.infer import abstract, infer
+from combinators.meaning.families import stated
+from combinators.meaning.infer import abstract, infer
 from combinators.origins import Origin, joint
-from combinators.outline import outline
 from combinators.sums import branch_domain, chosen
 from combinators.terms import (
     Call,
@@ -37,11 +36,12 @@ from combinators.terms import (
     parts,
     prod,
 )
+from combinators.text.outline import outline
 from combinators.types import Type, pack, type_of
 from combinators.values import Closure, key_of_type
-from compile_ccc.arguments import argument_type
 from compile_ccc.holes import Hole, Instance, functions_in
-from compile_ccc.tracing import Found, Joined
+from compile_ccc.tracing.arguments import argument_type
+from compile_ccc.tracing.function import Found, Joined
 
 type Locate = Callable[[Any, tuple[Any, ...]], tuple[Closure, Any]]  # what a function is on the types of arguments
 

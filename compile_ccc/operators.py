@@ -14,8 +14,8 @@ from combinators.records import as_records
 from combinators.terms import Const, Curry, Proj, compose, prod
 from combinators.types import Tensor, type_of
 from combinators.values import Closure
-from compile_ccc import compat
-from compile_ccc.tracing import seal
+from compile_ccc.jaxprs import compat
+from compile_ccc.tracing.function import seal
 
 
 @dataclass(frozen=True)

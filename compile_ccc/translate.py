@@ -23,7 +23,7 @@ import jax
 from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import ArgumentError
-from combinators.families import stated
+from combinators.meaning.families import stated
 from combinators.memo import remembered
 from combinators.sums import case
 from combinators.terms import (

@@ -10,10 +10,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 import combinators as C
-from combinators.law import page
-from tangents import READINGS, rows_page
-from tangents.check_laws import check_law
-from tangents.report import Row
+from combinators.laws.law import page
+from tangents import READINGS
+from tangents.checking.laws import check_law
+from tangents.checking.report import Row
+from tangents.rows import page as rows_page
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,32 +8,32 @@ from typing import Any
 import jax
 
 from tangents import as_jax
-from tangents.backpropagators import J, J_inverse
-from tangents.calls import Block, Calls
-from tangents.comparison import compare
-from tangents.cost import assert_cheap_gradient
-from tangents.custom import custom
-from tangents.define import define
-from tangents.derivatives import grad, value_and_grad, vjp
-from tangents.differences import difference
-from tangents.directional import grad_and_hvp, hvp, jvp
-from tangents.jacobians import hessian, jacfwd, jacobian, jacrev, value_and_jacobian
-from tangents.linear_maps import Pushforward, linear_transpose, linearize
-from tangents.odes import odeint
-from tangents.public import add, inner, zero
-from tangents.pullbacks import Pullback
-from tangents.reading import READINGS, Reading, representation
+from tangents.api.backpropagators import J, J_inverse
+from tangents.api.custom import custom
+from tangents.api.define import define
+from tangents.api.derivatives import grad, value_and_grad, vjp
+from tangents.api.directional import grad_and_hvp, hvp, jvp
+from tangents.api.jacobians import hessian, jacfwd, jacobian, jacrev, value_and_jacobian
+from tangents.api.linear_maps import Pushforward, linear_transpose, linearize
+from tangents.api.pullbacks import Pullback
+from tangents.checking.comparison import compare
+from tangents.checking.cost import assert_cheap_gradient
+from tangents.checking.differences import difference
+from tangents.checking.reading import READINGS, Reading, representation
+from tangents.cotangents.calls import Block, Calls
 from tangents.represent import SPACES, represent
-from tangents.solvers import argmin, fixed_point, root
-from tangents.space import Space
-from tangents.unknowns import Report
+from tangents.solving.odes import odeint
+from tangents.solving.solvers import argmin, fixed_point, root
+from tangents.solving.unknowns import Report
+from tangents.spaces.public import add, inner, zero
+from tangents.spaces.space import Space
 
 checkpoint, custom_jvp, custom_vjp = jax.checkpoint, jax.custom_jvp, jax.custom_vjp  # which our derivatives read
 
 
 def check(x: Any, *domain: Any, examples: int = 100, seed: int = 0, points: Any = None) -> Any:
-    """Holds x against its laws; see `tangents.checker.check`."""
-    from tangents.checker import check as checked
+    """Holds x against its laws; see `tangents.checking.check.check`."""
+    from tangents.checking.check import check as checked
 
     return checked(x, *domain, examples=examples, seed=seed, points=points)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 
-from tangents.derivatives import grad, value_and_grad, vjp
-from tangents.directional import jvp
-from tangents.jacobians import hessian, jacfwd, jacrev
-from tangents.jitted import jit
-from tangents.linear_maps import linear_transpose, linearize
+from tangents.api.derivatives import grad, value_and_grad, vjp
+from tangents.api.directional import jvp
+from tangents.api.jacobians import hessian, jacfwd, jacrev
+from tangents.api.jitted import jit
+from tangents.api.linear_maps import linear_transpose, linearize
 
 jacobian = jacrev  # as in JAX
 

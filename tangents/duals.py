@@ -16,8 +16,8 @@ import jax
 
 from combinators.errors import ArgumentError
 from combinators.types import is_discrete, type_of
-from tangents.leaves import as_weak, zero_leaf
-from tangents.public import component, converted, described, is_tag, misfit, require_zero
+from tangents.cotangents.leaves import as_weak, zero_leaf
+from tangents.spaces.public import component, converted, described, is_tag, misfit, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
 

@@ -15,24 +15,24 @@ import jax
 
 from combinators.depth import deep
 from combinators.errors import CapturedError, DiffcurryError, UnsupportedError
-from combinators.evaluate import evaluate
-from combinators.host import with_own_exceptions
-from combinators.operators import opened
+from combinators.meaning.evaluate import evaluate
+from combinators.meaning.host import with_own_exceptions
+from combinators.meaning.operators import opened
 from combinators.origins import with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Operator
 from combinators.types import type_of
 from combinators.values import Closure
 from compile_ccc.carriers import active, in_lambda
-from compile_ccc.complaints import complaints
+from compile_ccc.jaxprs.recording import Compiled
 from compile_ccc.operators import Instance
-from compile_ccc.recording import Compiled
-from compile_ccc.tracing import deferred
-from tangents.environment import ENVIRONMENT
-from tangents.functions import is_unknown
-from tangents.leaves import gather, scatter
-from tangents.space import Representation, Represented, Space
-from tangents.sparse import ZERO, Cotangent, Held, Sparse, hold, is_active, nothing, release
+from compile_ccc.refusing.complaints import complaints
+from compile_ccc.tracing.function import deferred
+from tangents.cotangents.leaves import gather, scatter
+from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, hold, is_active, nothing, release
+from tangents.spaces.environment import ENVIRONMENT
+from tangents.spaces.functions import is_unknown
+from tangents.spaces.space import Representation, Represented, Space
 
 
 def differential(f: Callable[..., Any]) -> Any:

@@ -16,8 +16,8 @@ from combinators.base import Composable, only_terms, term_on
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import one_of
-from combinators.host import with_own_exceptions
-from combinators.infer import component, infer
+from combinators.meaning.host import with_own_exceptions
+from combinators.meaning.infer import component, infer
 from combinators.memo import remembered
 from combinators.records import as_records, from_records
 from combinators.sums import tagged
@@ -45,21 +45,21 @@ from combinators.terms import (
     While,
 )
 from combinators.types import children, pack, require_values
-from tangents.checkpoint import checkpoint
-from tangents.choice import choice, injection
-from tangents.environment import ENVIRONMENT
-from tangents.functions import check_environments
-from tangents.leaves import dense
-from tangents.listing import LIST
-from tangents.loops import loop, mapping
-from tangents.named import call
+from tangents.control.checkpoint import checkpoint
+from tangents.control.choice import choice, injection
+from tangents.control.loops import loop, mapping
+from tangents.control.named import call
+from tangents.control.solve import solve
+from tangents.control.whiles import bounded, repetition
+from tangents.cotangents.leaves import dense
+from tangents.cotangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
 from tangents.operators import operator
-from tangents.primitives import primitive
-from tangents.public import from_public
-from tangents.solve import solve
-from tangents.space import Represented, Space
-from tangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
-from tangents.whiles import bounded, repetition
+from tangents.primitives.pull import primitive
+from tangents.spaces.environment import ENVIRONMENT
+from tangents.spaces.functions import check_environments
+from tangents.spaces.listing import LIST
+from tangents.spaces.public import from_public
+from tangents.spaces.space import Represented, Space
 
 SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 

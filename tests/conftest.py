@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from combinators import staging
-from compile_ccc import compat
-from tangents import forward_primitives, primitives
-from tangents.rows_page import PROGRAMS
+from compile_ccc.jaxprs import compat
+from tangents.forward import primitives as forward_primitives
+from tangents.primitives import pull as primitives
+from tangents.rows.page import PROGRAMS
 
 # Implicit promotion hides mistakes of dtype and of shape, so in tests it is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -16,7 +16,7 @@ from combinators.memo import clear_caches
 @contextmanager
 def counting():
     """Counts what evaluation executes: primitives, and scalars in their results; once for each turn of a loop."""
-    module = sys.modules["combinators.evaluate"]
+    module = sys.modules["combinators.meaning.evaluate"]
     counts, weight = [0, 0], [1]
 
     def bind(term, x):

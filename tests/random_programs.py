@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 
 import combinators as C
-from combinators.show import parts
 from combinators.terms import Compose, Curry, Extend, Proj
-from compile_ccc import compat
-from compile_ccc.reducers import inlined
+from combinators.text.show import parts
+from compile_ccc.jaxprs import compat
+from compile_ccc.reading.reducers import inlined
 
 PROFILE = settings.get_profile(settings.get_current_profile_name())
 SAME = PROFILE.derandomize  # the same few examples in each run

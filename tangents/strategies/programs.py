@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 import combinators as C
-from compile_ccc.tracing import function
+from compile_ccc.tracing.function import function
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from typing import Any
 import jax
 
 from combinators.memo import clear_caches
-from tangents.rows import ROWS
-from tangents.rows_kinds import Constant
+from tangents.rows.kinds import Constant
+from tangents.rows.table import ROWS
 
-evaluate = import_module("combinators.evaluate")  # hidden by a function
+evaluate = import_module("combinators.meaning.evaluate")  # hidden by a function
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,16 @@ import pytest
 
 import combinators as C
 from compile_ccc import function
-from tangents import check_arrows, check_laws, check_spaces, report, vjp
-from tangents.differences import difference
-from tangents.reading import READINGS
+from tangents import vjp
+from tangents.checking import arrows as check_arrows
+from tangents.checking import laws as check_laws
+from tangents.checking import report
+from tangents.checking import spaces as check_spaces
+from tangents.checking.differences import difference
+from tangents.checking.reading import READINGS
+from tangents.checking.subjects import in_float64, subjects
 from tangents.represent import SPACES
 from tangents.strategies import Program
-from tangents.subjects import in_float64, subjects
 
 type Check = Callable[[], list[str]]
 

@@ -2,9 +2,11 @@
 
 from importlib import import_module
 
-from combinators import joining, loop_types, operators, sums
-from compile_ccc import choosing
-from tangents import choice, loops, widening
+from combinators import sums
+from combinators.meaning import joining, loop_types, operators
+from compile_ccc.reading import choosing
+from tangents.control import choice, loops
+from tangents.spaces import widening
 from tests.mutants.breaking import Code
 
 rep_of_operators = import_module("tangents.operators")

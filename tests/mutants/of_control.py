@@ -2,11 +2,13 @@
 
 from importlib import import_module
 
-from compile_ccc import choosing, conds, remat
-from tangents import choice, forward_loops
+from compile_ccc.jaxprs import conds
+from compile_ccc.reading import choosing, remat
+from tangents.control import choice
+from tangents.forward import control as forward_loops
 from tests.mutants.breaking import Code
 
-checkpoint, solve = map(import_module, ("tangents.checkpoint", "tangents.solve"))
+checkpoint, solve = map(import_module, ("tangents.control.checkpoint", "tangents.control.solve"))
 
 MUTANTS = {
     # branches

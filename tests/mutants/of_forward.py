@@ -2,10 +2,12 @@
 
 from importlib import import_module
 
-from tangents import forward_loops, forward_primitives, jacobians
+from tangents.api import jacobians
+from tangents.forward import control as forward_loops
+from tangents.forward import primitives as forward_primitives
 from tests.mutants.breaking import Code
 
-forward = import_module("tangents.forward")
+forward = import_module("tangents.forward.forward")
 PRIMAL = "__import__('tangents').duals.primal"  # where a module does not know it
 
 MUTANTS = {

@@ -2,7 +2,10 @@
 
 from importlib import import_module
 
-from compile_ccc import batched, builder, captures, keeping, lambda_terms, read, rebuilt, stage
+from compile_ccc import lambda_terms
+from compile_ccc.reading import batched, builder, read
+from compile_ccc.tracing import captures, keeping, stage
+from compile_ccc.watching import rebuilt
 from tests.mutants.breaking import Code
 
 translate = import_module("compile_ccc.translate")  # hidden by a function of the same name

@@ -3,19 +3,17 @@
 import jax.numpy as jnp
 from jax import lax
 
-from compile_ccc import reducers, writing
-from tangents import (
-    delegate,
-    primitives,
-    rows,
-    rows_elementwise,
-    rows_kinds,
-    rows_linear,
-    rows_products,
-    rows_reductions,
-    rows_spectral,
-)
-from tangents.rows_kinds import NONE, Constant
+from compile_ccc.reading import reducers, writing
+from tangents.primitives import delegate
+from tangents.primitives import pull as primitives
+from tangents.rows import elementwise as rows_elementwise
+from tangents.rows import kinds as rows_kinds
+from tangents.rows import linear as rows_linear
+from tangents.rows import products as rows_products
+from tangents.rows import reductions as rows_reductions
+from tangents.rows import spectral as rows_spectral
+from tangents.rows import table as rows
+from tangents.rows.kinds import NONE, Constant
 from tests.mutants.breaking import Code, Pullbacks
 
 MUTANTS = {

@@ -1,10 +1,11 @@
 """Mutants of the two tangent spaces for functions, and of cotangents."""
 
-from tangents import environment, listing, public, sparse
-from tangents.calls import Calls
+from tangents.cotangents import sparse
+from tangents.cotangents.calls import Calls
+from tangents.spaces import environment, listing, public
 from tests.mutants.breaking import Code
 
-ZERO = "__import__('sys').modules['tangents.sparse'].ZERO"  # where a module does not know it
+ZERO = "__import__('sys').modules['tangents.cotangents.sparse'].ZERO"  # where a module does not know it
 
 MUTANTS = {
     # the environment tangent

@@ -2,12 +2,14 @@
 
 from importlib import import_module
 
-from combinators import loop_types, sums
-from tangents import choice, loops, residuals
+from combinators import sums
+from combinators.meaning import loop_types
+from tangents.control import choice, loops
+from tangents.cotangents import residuals
 from tests.mutants.breaking import Code
 
 # Functions of the same names hide these modules.
-evaluate, infer = map(import_module, ("combinators.evaluate", "combinators.infer"))
+evaluate, infer = map(import_module, ("combinators.meaning.evaluate", "combinators.meaning.infer"))
 represent = import_module("tangents.represent")
 
 MUTANTS = {

@@ -10,8 +10,10 @@ from jax import lax
 
 import combinators as C
 from compile_ccc import function
-from compile_ccc import whiles as reading
-from tangents import captured, forward_loops, whiles
+from compile_ccc.reading import whiles as reading
+from tangents.control import whiles
+from tangents.forward import control as forward_loops
+from tangents.spaces import captured
 from tests.mutants.breaking import Code
 from tests.mutants.checking import Check, holds
 

@@ -1,0 +1,212 @@
+"""Identity of the Python functions that programs of JAX hold: users' rules of derivatives, policies, callbacks.
+
+JAX wraps a rule of `jax.custom_jvp` or `jax.custom_vjp` anew at every call, so two traces of one program hold different
+objects around it.  The key looks through the wrapping, down to code objects and to the values that they capture or read
+by global names.  What is not known to be wrapping counts by identity: a JAX that wraps differently costs time, and
+never makes one rule of two.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.extend.linear_util as linear_util
+import numpy as np
+
+from combinators.identity.bytecode import loaded, noted, stored
+from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
+from combinators.memo import ByObject
+
+PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
+_LARGE = 4096  # elements from which on an array counts by identity
+_STATE = frozenset({"Store", "EqualStore", "DebugInfo", "InitialResultPaths", "DynamicJaxprTrace"})  # without meaning
+_ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where the same one stands again
+_MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
+_HELD = "Unhashable"  # how JAX holds what is static and has no hash
+_RULED = ("custom_jvp3", "custom_vjp3")
+
+
+@function_key.register(object)
+def _function_key(f: Any) -> Hashable:
+    return walked(f)[0]
+
+
+def is_function(value: Any) -> bool:
+    """Whether a parameter of a program of JAX is a Python function."""
+    return isinstance(value, FUNCTIONS)
+
+
+def captured_tracers(f: Any) -> list[Any]:
+    """The tracers that a function captures: all that its key goes by."""
+    return walked(f)[1]
+
+
+def walked(f: Any) -> tuple[Hashable, list[Any]]:
+    """The key of a function, and the tracers that it captures."""
+    walk = _Walk()
+    return walk.of(f), walk.tracers
+
+
+def held_tracers(program: Any) -> list[Any]:
+    """The tracers that functions in a program of JAX capture."""
+    functions, seen, waiting = [], set[Any](), [program]
+    while waiting:
+        program = waiting.pop()
+        if program in seen or _without_functions.get(program):
+            continue
+        seen.add(program)
+        for eqn in program.eqns:
+            for value in eqn.params.values():
+                kind = type(value)
+                if kind in _PLAIN:
+                    continue
+                if kind is tuple or kind is list:
+                    waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
+                elif kind is jex.Jaxpr:
+                    waiting.append(value)
+                elif isinstance(value, FUNCTIONS):
+                    functions.append(value)
+    if not functions:
+        for program in seen:
+            _without_functions.put(program, True)
+    walk = _Walk()
+    for f in functions:
+        walk.of(f)
+    return walk.tracers
+
+
+_without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
+
+
+_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
+
+
+def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
+    """What a function captures, but for the memory of JAX's."""
+    if f.__closure__ is None:
+        return []
+    held = zip(f.__code__.co_freevars, f.__closure__, strict=True)
+    return [cell.cell_contents for name, cell in held if not (jaxs and name == _MEMO) and not is_empty(cell)]
+
+
+class _Walk:
+    """One walk; what it meets again has a number, and the tracers that it meets are noted."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, tuple[int, Any]] = {}
+        self.tracers: list[Any] = []
+
+    def of(self, value: Any) -> Hashable:
+        kind, numbers = type(value), self.numbers
+        if kind in OWN_KEYS:
+            return value
+        if isinstance(value, PLAIN):
+            return key_of(value)
+        known = numbers.get(id(value))
+        if known is not None:
+            return ("again", known[0])
+        numbers[id(value)] = (len(numbers), value)  # held, so that no other value takes its place
+        if kind.__name__ in _ALIKE and (kind is object or _is_jaxs(kind)):
+            return kind
+        match value:
+            case types.FunctionType():
+                return self.function(value)
+            case tuple() | list():
+                return (type(value), *[self.of(v) for v in value])
+            case linear_util.WrappedFun():
+                return (linear_util.WrappedFun, self.of(value.f), self.of(value.transforms))
+            case types.MethodType():
+                return (types.MethodType, self.of(value.__self__), self.of(value.__func__))
+            case functools.partial():
+                return (functools.partial, self.of(value.func), self.of(value.args), self.of(value.keywords))
+            case jax.core.Tracer():
+                self.tracers.append(value)
+                return Same(value)
+            case np.ndarray() | jax.Array():
+                return key_of(value) if value.size < _LARGE else Same(value)
+            case set() | frozenset():
+                return (type(value), frozenset(map(key_of, value)))
+            case dict():
+                return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
+            case _ if has_rule(value) and is_global_of_jax(value):
+                return Same(value)
+            case _ if has_rule(value):
+                return (type(value), self.of({k: v for k, v in vars(value).items() if not k.startswith("__")}))
+            case _:
+                return self.object(value)
+
+    def function(self, f: types.FunctionType) -> Hashable:
+        """The code of a function with what it captures; JAX's own functions read no variable of their module.
+
+        A user's that sets variables, or takes notes in them, counts by identity, too: another one has others.
+        """
+        jaxs = _is_jaxs(f)
+        captured = tuple([self.of(v) for v in _cells(f, jaxs)])
+        defaults = (
+            [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
+        )
+        if jaxs:
+            return (f.__code__, captured, *defaults)
+        read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
+        own = Same(f) if stored(f.__code__) or noted(f.__code__) else None
+        return (f.__code__, captured, read, own, *defaults)
+
+    def read(self, f: types.FunctionType, value: Any) -> Hashable:
+        """The key of a global; functions of other modules count by identity."""
+        own = not isinstance(value, types.FunctionType) or value.__globals__ is f.__globals__
+        return self.of(value) if own else Same(value)
+
+    def object(self, value: Any) -> Hashable:
+        """The key of an object: what it equals, and its attributes if it equals itself alone."""
+        kind: type = type(value)
+        if _is_jaxs(kind):
+            return (kind, self.of(value.val)) if kind.__name__ == _HELD else key_of(value)
+        alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
+        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else key_of(value)
+
+
+class Same:
+    """A value that equals itself alone, and stays alive."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def global_names(f: types.FunctionType) -> list[str]:
+    """The global names that a function reads, itself or in functions inside it, and that are bound."""
+    return [name for name in loaded(f.__code__) if name in f.__globals__]
+
+
+def has_rule(value: Any) -> bool:
+    """Whether this is what `jax.custom_jvp` or `jax.custom_vjp` gives, of whatever class by JAX's settings."""
+    return isinstance(value, jax.custom_jvp | jax.custom_vjp) or type(value).__name__ in _RULED
+
+
+def is_empty(cell: Any) -> bool:
+    """Whether a cell of a function has no content yet."""
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
+
+
+def is_global_of_jax(f: Any) -> bool:
+    """Whether a function with a rule is JAX's own, such as `jax.nn.relu`, and made once, with the module it is in."""
+    return _is_jaxs(f) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f
+
+
+def _is_jaxs(value: Any) -> bool:
+    return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")

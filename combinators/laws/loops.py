@@ -1,0 +1,107 @@
+"""The laws of loops: map, fold, scan and while."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from combinators.laws.law import Each, Law, both, function
+from combinators.primitives import primitive
+from combinators.sums import case, tag
+from combinators.terms import Const, Fold, Id, Map, Proj, Scan, Term, While, compose, curry, prod
+
+_R = "R"  # the real numbers
+_id, _map, _fold, _neg = Id(), Map(), Fold(), primitive("neg")
+
+
+def _mapped(f: Term) -> Term:
+    """map of the arrow f : [a] ⇝ [b]"""
+    return compose(prod(function(f), _id), _map)
+
+
+def _positive(g: Term) -> Term:
+    """Whether g : a ⇝ R is positive : a ⇝ bool"""
+    return prod(g, g >> _neg) >> primitive("gt")
+
+
+def _while(g: Term, f: Term, max_steps: int) -> Term:
+    """f : a ⇝ a as long as g : a ⇝ R is positive, so many times at most : a ⇝ a"""
+    return prod(function(_positive(g)), function(f), _id) >> While(max_steps)
+
+
+LOOPS = [
+    Law("map of id", "map and fold", Each("a"), Each("a"), lambda: (_mapped(_id), _id), elements=("a",), oriented=True),
+    Law(
+        "map of a composition", "map and fold", Each("a"), Each("c"),
+        lambda f, g: (_mapped(f) >> _mapped(g), _mapped(f >> g)), {"f": ("a", "b"), "g": ("b", "c")},
+        elements=("a", "b", "c"), oriented=True,
+    ),
+    Law(
+        "map captures", "map and fold", ("c", Each("a")), Each("b"),
+        lambda f, h: (
+            prod(Proj(0) >> h >> curry(f), Proj(1)) >> _map,
+            prod(Proj(0) >> curry(both(h, _id) >> f), Proj(1)) >> _map,
+        ),
+        {"f": (("d", "a"), "b"), "h": ("c", "d")}, elements=("a", "b"),
+    ),
+    Law(
+        "fold of nothing", "map and fold", ("s", Each("a", empty=True)), "s",
+        lambda f: (prod(function(f), Proj(0), Proj(1)) >> _fold, Proj(0)), {"f": (("s", "a"), "s")},
+        plain=("s",), elements=("a",), oriented=True, source="Meijer, Fokkinga, Paterson 1991",
+    ),
+    Law(
+        "fold after map", "map and fold", ("s", Each("a")), "s",
+        lambda f, g: (
+            prod(function(f), Proj(0), Proj(1) >> _mapped(g)) >> _fold,
+            prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> _fold,
+        ),
+        {"f": (("s", "b"), "s"), "g": ("a", "b")}, plain=("s",), elements=("a", "b"), oriented=True,
+        source="Meijer, Fokkinga, Paterson 1991",
+    ),
+    Law(
+        "fold fusion", "map and fold", (_R, Each("a")), _R,
+        lambda f: (
+            prod(function(f), Proj(0), Proj(1)) >> _fold >> _neg,
+            prod(function(both(_neg, _id) >> f >> _neg), Proj(0) >> _neg, Proj(1)) >> _fold,
+        ),
+        {"f": ((_R, "a"), _R)}, elements=("a",), source="Meijer, Fokkinga, Paterson 1991; fused with negation",
+    ),
+    Law(
+        "fold is a silent scan", "map and fold", ("s", Each("a")), "s",
+        lambda f: (
+            prod(function(prod(f, prod(()))), Proj(0), Proj(1)) >> Scan() >> Proj(0),
+            prod(function(f), Proj(0), Proj(1)) >> _fold,
+        ),
+        {"f": (("s", "a"), "s")}, plain=("s",), elements=("a",), oriented=True, source="the definition of scan",
+    ),
+    Law(
+        "scan after map", "map and fold", ("s", Each("a")), ("s", Each("c")),
+        lambda f, g: (
+            prod(function(f), Proj(0), Proj(1) >> _mapped(g)) >> Scan(),
+            prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> Scan(),
+        ),
+        {"f": (("s", "b"), ("s", "c")), "g": ("a", "b")}, plain=("s",), elements=("a", "b", "c"),
+        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.control.ahead`, where it pays",
+    ),
+    Law(
+        "fold captures", "map and fold", ("c", "s", Each("a")), "s",
+        lambda f, h: (
+            prod(Proj(0) >> h >> curry(f), Proj(1), Proj(2)) >> _fold,
+            prod(Proj(0) >> curry(both(h, _id) >> f), Proj(1), Proj(2)) >> _fold,
+        ),
+        {"f": (("d", ("s", "a")), "s"), "h": ("c", "d")}, plain=("s",), elements=("a",),
+        source="motion of loop invariants",
+    ),
+    Law(
+        "while of false", "map and fold", "s", "s",
+        lambda f: (prod(curry(Const(np.bool_(False))), function(f), _id) >> While(), _id),
+        {"f": ("s", "s")}, plain=("s",), source="the definition of while",
+    ),
+    Law(
+        "while is unrolled", "map and fold", "s", "s",
+        lambda f, g: (
+            _while(g, f, 3),
+            prod(_id, _positive(g) >> tag(2)) >> case(Proj(0), Proj(0) >> f >> _while(g, f, 2)),
+        ),
+        {"f": ("s", "s"), "g": ("s", _R)}, plain=("s",), source="the definition of while",
+    ),
+]  # fmt: skip

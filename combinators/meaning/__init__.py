@@ -1,0 +1,1 @@
+"""What terms mean: their types, and their values."""

@@ -1,0 +1,209 @@
+"""The plain meaning of terms: obvious enough to trust.  One case per combinator."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, assert_never
+
+import jax
+
+from combinators.base import term_on, value_at
+from combinators.context import extend
+from combinators.depth import PROGRAMS, check_programs, check_values, deep
+from combinators.errors import EvalError
+from combinators.meaning.conform import conform
+from combinators.meaning.control import checkpoint, scan, solve, switch, while_loop
+from combinators.meaning.host import with_own_exceptions
+from combinators.meaning.infer import carried, component, infer
+from combinators.meaning.joining import widen
+from combinators.meaning.operators import opened
+from combinators.memo import Facts
+from combinators.mixing import is_arrow, with_functions
+from combinators.origins import with_origins
+from combinators.primitives import bind_varying
+from combinators.records import as_records, from_records
+from combinators.runs import Runs
+from combinators.sums import among, branch_domain, chosen, injected, tagged
+from combinators.terms import (
+    Call,
+    Case,
+    Checkpoint,
+    Compose,
+    Const,
+    Curry,
+    Eval,
+    Extend,
+    Fold,
+    Id,
+    Inject,
+    Map,
+    Operator,
+    Primitive,
+    Prod,
+    Proj,
+    Scan,
+    Solve,
+    Tag,
+    Term,
+    While,
+)
+from combinators.types import Opaque, pack, require_values, type_of
+from combinators.values import Closure
+
+
+def evaluate(term: Term, x: Any) -> Any:
+    """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`."""
+    match term:
+        case Id():
+            return x
+        case Compose(steps):
+            for f in steps:
+                x = evaluate(f, x)
+            return x
+        case Prod(parts, form):
+            values = {f: evaluate(f, x) for f in dict.fromkeys(parts)}
+            return form.unflatten([values[f] for f in parts])
+        case Proj(key):
+            return component(x, key, term)
+        case Extend(e):
+            return extend(x, evaluate(e, x))
+        case Curry():
+            return Closure(term, x)
+        case Eval():
+            f, argument = x
+            return apply(f, argument)
+        case Const(value):
+            return value
+        case Primitive():
+            return bind_varying(term, x)
+        case Call():
+            if term.rule is not None:
+                return term.rule().value(term, x)
+            return with_origins(_called(term), x) if term.programs <= PROGRAMS else evaluate(term.body, x)
+        case Checkpoint(f, policy, prevent_cse):
+            check_programs(term)
+            return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
+        case Operator():
+            f, ctx, form = opened(term, x, type_of(x))
+            return form.unflatten(evaluate(f, ctx))
+        case Inject(index, count):
+            return injected(index, count, x)
+        case Tag(count):
+            return tagged(count, x)
+        case Case(branches):
+            return _case(term, branches, x)
+        case Fold(reverse, length, unroll):
+            f, state, xs = x
+            type = carried(term, *x)
+            step = lambda s, x: (widen(apply(f, (s, x)), type), None)
+            return scan(step, widen(state, type), xs, length, reverse, unroll)[0]
+        case Scan(reverse, length, unroll):
+            f, state, xs = x
+            type = carried(term, *x)
+            step = lambda s, x: _with_state(apply(f, (s, x)), type)
+            return scan(step, widen(state, type), xs, length, reverse, unroll)
+        case Map():
+            f, xs = x
+            return jax.vmap(lambda x: apply(f, x))(xs)
+        case While(max_steps):
+            condition, f, state = x
+            type = carried(term, *x)
+            goes_on, step = partial(apply, condition), lambda s: widen(apply(f, s), type)
+            return while_loop(goes_on, step, widen(state, type), max_steps)
+        case Solve(aux):
+            *functions, b = x
+            if isinstance(functions[0], Opaque):
+                return functions[0].recorded(term, x)
+            return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
+        case _:
+            assert_never(term)
+
+
+_jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
+
+
+def _called(term: Call) -> Any:
+    """A call as a jitted function of its name."""
+
+    def call(x: Any) -> Any:
+        return evaluate(term.body, x)
+
+    call.__name__ = call.__qualname__ = term.name
+    return _jitted.get(term) or _jitted.put(term, jax.jit(call))
+
+
+def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
+    rest, s = chosen(x, len(branches), term)
+
+    def run(index: int) -> Any:
+        return evaluate(branches[index], branch_domain(rest, s.alternatives[index]))
+
+    if isinstance(s.tag, int):
+        return run(s.tag)
+    check_programs(term)
+    type = infer(term, x)
+    possible = [i for i, a in enumerate(s.alternatives) if a is not None]
+    return switch(among(s, possible, s.tag), [lambda i=i: widen(run(i), type) for i in possible])
+
+
+def _with_state(after: Any, type: Any) -> Any:
+    state, output = after
+    return widen(state, type), output
+
+
+def apply(f: Any, x: Any) -> Any:
+    """eval : the code of a closure runs on what it captured, extended by the argument."""
+    match f:
+        case Closure():
+            return evaluate(f.code.body, extend(f.environment, x))
+        case Opaque():
+            return as_records(f(x))
+        case _:
+            raise EvalError("eval finds no function to apply", expected="a function value", got=f)
+
+
+@deep
+def evaluate_checked(term: Term, x: Any) -> Any:
+    """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`.
+
+    Raises what `infer` raises, and `ArgumentError` if x is no value.
+    """
+    require_values(x)
+    term = term_on("evaluate", term, x)
+    x = as_records(x)
+    infer(term, x)
+    return from_records(with_own_exceptions(with_origins, partial(evaluate, term), x))
+
+
+@value_at.register(Closure)
+@deep
+def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
+    """`f(*arguments)`: checked against the annotation of the code, then one call of compiled code."""
+    check_values(arguments)
+    x = as_records(pack(arguments)) if f.code.argument is None else conform(arguments, f.code.argument, f)
+    require_values((f.environment, x))
+    return from_records(with_own_exceptions(with_origins, partial(applied, None), f, x))
+
+
+@value_at.register(Term)
+@deep
+def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
+    """`term(*arguments)`: one call of compiled code; an arrow that is applied, if functions are among the arguments."""
+    if True in map(is_arrow, arguments):
+        return with_functions(term, arguments)
+    require_values(arguments)  # before JAX refuses what is no value
+    return from_records(with_own_exceptions(with_origins, partial(_evaluated, term), as_records(pack(arguments))))
+
+
+def _apply_checked(_: None, f: Closure, x: Any) -> Any:
+    infer(Eval(), (f, x))
+    return apply(f, x)
+
+
+def _evaluate_checked(term: Term, x: Any) -> Any:
+    infer(term, x)
+    return evaluate(term, x)
+
+
+applied = Runs("functions that were applied", _apply_checked)
+_evaluated = Runs("terms that were applied", _evaluate_checked)

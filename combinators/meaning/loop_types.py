@@ -1,0 +1,125 @@
+"""Types of loops: how long they are, what an element is, and the type of the state that every step keeps.
+
+Functions of different code in the state become one function of their sum (`joining`), sums with known tags
+sums of all that may be there.  Which they are, is found by running the step on types until nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+
+from combinators.errors import CompositionError, LoopError
+from combinators.meaning.joining import join, nesting
+from combinators.terms import Fold, Map, Scan, While
+from combinators.types import Array, Tensor, Type, children, same_type
+
+type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
+
+_ROUNDS = 64  # of joining the state of a loop
+_GROWTH = 8  # of how often a function captures one of its own code: it captures the function of the step before
+
+
+def run(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+    """The type of the state that every step keeps, and that of the outputs.
+
+    Raises `LoopError` if functions of the state capture each other without end, or if a step changes the type.
+    """
+    start, limit = state, None
+    for _ in range(_ROUNDS):
+        after, output = _step(apply, term, f, state, xs)
+        limit = nesting((state, after)) + _GROWTH if limit is None else limit
+        try:
+            joined = join([state, after], term)
+        except CompositionError:
+            raise LoopError(
+                "the state of a loop changes its type",
+                part=term,
+                expected=f"a step that gives back {start}",
+                got=after,
+                hint=_changed(state, after) + "give the initial state the shape and dtype that every step returns",
+            ) from None
+        if same_type(joined, state):
+            return state, () if isinstance(term, While) else Array(length(term, xs), output)
+        state = joined
+        if nesting(state) > limit:
+            break
+    raise LoopError(
+        "a function in the state of a loop grows with every step",
+        part=term,
+        expected="a function that is one of a few, whatever the number of steps",
+        got="a function that captures the function of the step before, without end",
+        hint="keep what varies as arrays in the state and make the function from it in each step; or unroll the loop",
+    )
+
+
+def repeated(apply: Apply, term: While, condition: Type, f: Type, state: Type) -> Type:
+    """The type of the state of a while, whose condition gives a truth value of it.  Raises `LoopError`."""
+    state = run(apply, term, f, state, ())[0]
+    answer = apply(condition, state)
+    if answer != Tensor((), bool):
+        raise LoopError(
+            "the condition of a while gives no truth value", part=term, expected=Tensor((), bool), got=answer,
+            hint="compare: x > 0.0; of an array, all(x > 0.0) or any(x > 0.0)",
+        )  # fmt: skip
+    return state
+
+
+def _changed(before: Type, after: Type) -> str:
+    """Where a state changes its type."""
+    leaves, form = jax.tree_util.tree_flatten_with_path(before)
+    if jax.tree.structure(after) != form:
+        return _restructured(before, after)
+    pairs = zip(leaves, jax.tree.leaves(after), strict=True)
+    found = [f"{jax.tree_util.keystr(path) or 'it'} is {t}, then {new}" for (path, t), new in pairs if t != new]
+    return "; ".join(found[:3]) + ": " if found else ""
+
+
+def _restructured(before: Type, after: Type) -> str:
+    """The first part of a state whose own structure is another one afterwards."""
+    left = [("", before, after)]
+    while left:
+        path, old, new = left.pop()
+        (old_parts, old_form), (new_parts, new_form) = children(old), children(new)
+        if old_form != new_form:
+            return f"{path or 'it'} is {old}, then {new}: "
+        parts = zip(old_parts, new_parts, strict=True)
+        left += reversed([(f"{path}[{key!r}]", a, b) for (key, a), (_, b) in parts])
+    return ""
+
+
+def _step(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
+    if isinstance(term, While):
+        return apply(f, state), ()
+    after = apply(f, (state, element(term, xs)))
+    if isinstance(term, Fold):
+        return after, ()
+    if not (isinstance(after, tuple) and len(after) == 2):
+        raise LoopError(
+            "the step of a scan gives no pair", part=term, expected="(state, output)", got=after,
+            hint="a step without outputs makes a fold",
+        )  # fmt: skip
+    return after
+
+
+def length(term: Fold | Scan | Map, xs: Type) -> int:
+    """How many steps a loop over these elements has.  Raises `CompositionError` if that is not one number."""
+    lengths = {t.shape[0] if isinstance(t, Tensor) and t.shape else None for t in jax.tree.leaves(xs)}
+    stated = None if isinstance(term, Map) else term.length
+    lengths |= set() if stated is None else {stated}
+    if len(lengths) != 1 or None in lengths:
+        raise CompositionError(
+            f"the elements of {term} have no common leading axis",
+            part=term,
+            expected="arrays with one common leading axis" if stated is None else f"{stated} elements",
+            got=xs,
+            hint="without elements, that is with (), the loop says its length",
+        )
+    return lengths.pop()  # type: ignore[return-value]
+
+
+def element(term: Fold | Scan | Map, xs: Type) -> Type:
+    """The type of one element."""
+    length(term, xs)
+    return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)

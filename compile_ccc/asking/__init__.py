@@ -1,0 +1,1 @@
+"""Values on demand: what Python asks of traced values, and what it is told."""

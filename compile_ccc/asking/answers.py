@@ -1,0 +1,89 @@
+"""What Python was told of the values in a trace, and whether other inputs would give the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+
+from combinators.identity.identity import key_of
+from compile_ccc.asking import jax_traces
+from compile_ccc.asking.sizes import WIDE
+from compile_ccc.asking.tracers import class_of
+from compile_ccc.asking.working_out import worked_out
+
+type Given = list[tuple[bool, Any]]  # of the inputs of a program: the place of an input of the trace, or a constant
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What Python was told, and how to find out what it would be told for other inputs."""
+
+    program: Any
+    given: Given
+    told: list[tuple[int, Callable[..., Any], Hashable]]  # of so many results of the program each
+    bounds: Mapping[int, float] | None  # the largest absolute values of ints; None if they are too large here
+    looked: Mapping[int, type | None]  # classes of inputs that Python asked for; None of what is varied
+
+    @property
+    def of_values(self) -> bool:
+        """Whether they depend on values, and not on classes alone."""
+        return bool(self.told or self.bounds)
+
+    def hold(self, inputs: Sequence[Any], varied: Set[int]) -> bool:
+        """Whether Python would be told the same."""
+        seen = {place: None if place in varied else class_of(inputs[place]) for place in self.looked}
+        if seen != self.looked or self.bounds is None:
+            return False
+        if any(_exceeds(inputs[place], bound) for place, bound in self.bounds.items()):
+            return False
+        if not self.told:
+            return True
+        values = [inputs[value] if place else value for place, value in self.given]
+        if any(value is None or isinstance(value, jax.core.Tracer) for value in values):
+            return False
+        try:
+            with jax_traces.evaluating():
+                results = iter(worked_out(self.program, values))
+                return all(key_of(how(*islice(results, n))) == answer for n, how, answer in self.told)
+        except Exception:  # of a path that Python would not have taken
+            return False
+
+
+def _exceeds(value: Any, bound: float) -> bool:
+    return isinstance(value, jax.core.Tracer) or (type(value) in WIDE and abs(int(value)) > bound)
+
+
+NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {}, {})
+
+
+def behind(tracers: Sequence[Any], known: dict[Any, Any], varying: bool = False) -> tuple[list[Any], list[Any]]:
+    """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known.
+
+    What only passes through `stop_gradient` does not count if it is asked what they are `varying` by.
+    """
+    equations: list[Any] = []
+    inputs: dict[Any, None] = {}
+    done: set[int] = set()
+    waiting = [(tracer, False) for tracer in reversed(tracers)]
+    while waiting:
+        tracer, ready = waiting.pop()
+        equation = tracer.parent
+        if isinstance(tracer.val, jex.Literal) or (equation is not None and id(equation) in done):
+            continue
+        if varying and equation is not None and equation.primitive.name == "stop_gradient":
+            continue
+        if equation is None or tracer.val in known:
+            inputs[tracer.val] = None
+        elif ready:
+            done.add(id(equation))
+            equations.append(jax_traces.equation(equation))
+        else:
+            waiting.append((tracer, True))
+            waiting += [(t, False) for t in equation.in_tracers]
+    return equations, list(inputs)

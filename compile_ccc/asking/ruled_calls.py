@@ -1,0 +1,206 @@
+"""Calls of functions with rules of derivatives, in a trace that knows its inputs: Python may ask in these, too.
+
+Functions are always run so that they can ask.  A rule runs when the trace is over; only if it asks then, the trace is
+made again, and the rule is made a program where its function is called, beside the values.  Rules that such a rule
+itself needs, for derivatives of derivatives, are one level further in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.extend.linear_util as linear_util
+
+from combinators import staging
+from combinators.errors import line_of_error
+from combinators.memo import Table
+from compile_ccc.asking.jax_traces import Tracer, trace_of
+from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
+from compile_ccc.jaxprs import compat
+from compile_ccc.refusing.refusals import misfit
+from compile_ccc.rules.closing import emptied, with_rule_as_program
+from compile_ccc.rules.known import asks_for_value
+from compile_ccc.rules.prefixes import checked_rule
+
+_LEVELS = 4  # of rules within rules
+
+
+class _Look:
+    """How many levels of rules are looked into, and whether there were so many."""
+
+    def __init__(self, levels: int, reached: bool = False):
+        self.levels, self.reached = levels, reached
+
+
+_NONE = _Look(0)
+_look: ContextVar[_Look] = ContextVar("rules that are looked into", default=_NONE)
+_levels: Table[Any, int] = Table("programs whose rules ask for values", 1024)
+
+
+def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
+    """A function that traces programs and derives them; it runs again if rules in them ask for values."""
+
+    @wraps(f)
+    def attempt(*arguments: P.args, **keywords: P.kwargs) -> Result:
+        look = _Look(_look.get().levels, True)
+        while True:
+            token = _look.set(look)
+            try:
+                return f(*arguments, **keywords)
+            except Exception as error:
+                if not (look.reached and look.levels < _LEVELS and asks_for_value(error)):
+                    raise
+            finally:
+                _look.reset(token)
+            look = _Look(look.levels + 1)
+
+    return attempt
+
+
+class levels_of:
+    """Inside of the `with`, at least as many levels of rules are looked into as were needed for this program."""
+
+    def __init__(self, program: Any):
+        self._look, known = _look.get(), _levels.get(program) or 0
+        if self._look.levels > known:
+            _levels.drop(program)
+            _levels.put(program, self._look.levels)
+        self._inner = _Look(known) if known > self._look.levels else self._look
+
+    def __enter__(self) -> int:
+        self._token = _look.set(self._inner)
+        return self._inner.levels
+
+    def __exit__(self, *error: Any) -> None:
+        _look.reset(self._token)
+        if self._inner.reached and self._look is not _NONE:
+            self._look.levels, self._look.reached = self._inner.levels, True
+
+
+class Ruled(Traced):
+    """A trace whose values can be asked for, in functions with rules too."""
+
+    __slots__ = ()
+
+    def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
+        fun, jvp, operands = functions
+        asked, plainly = running.get(id(self)), super().process_custom_jvp_call
+        if asked is None:
+            return plainly(primitive, *functions, **params)
+        found = _looked_into(self, asked, _jvp, functions, params)
+        return found or plainly(primitive, _seen(fun, asked, operands), jvp, operands, **params)
+
+    def process_custom_vjp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
+        fun, fwd, bwd, operands = functions
+        asked, plainly = running.get(id(self)), super().process_custom_vjp_call
+        if asked is None:
+            return plainly(primitive, *functions, **params)
+        found = _looked_into(self, asked, partial(_vjp, params["out_trees"]), functions, params)
+        return found or plainly(primitive, _seen(fun, asked, operands), fwd, bwd, operands, **params)
+
+
+def _looked_into(
+    trace: Any, asked: Any, how: Callable[..., Any], functions: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """The results of a call whose rule is looked into; None if it is not, or does not allow it."""
+    look, level = _look.get(), asked.level
+    if params["symbolic_zeros"] or level is None or level >= look.levels:
+        return None
+    if not any(asked_of(x) is asked and asked.is_varied(x) for x in functions[-1] if isinstance(x, Asking)):
+        return None  # which has no derivative
+    look.reached |= level == look.levels - 1
+    asked.level = None  # the call that is made of this one is a call like others
+    try:
+        with jex.set_current_trace(trace):
+            return how(partial(_run, asked, level + 1), *functions)
+    except Exception as error:
+        if asked.wanted or not (asks_for_value(error) or compat.says_no_rule(error)):
+            raise
+        if compat.says_no_rule(error):
+            raise misfit(str(error).strip().splitlines()[0], line_of_error(error)) from error
+        for f in functions[:-1]:
+            emptied(f)
+        return None  # what it asks for is not known here either
+    finally:
+        asked.level = level
+
+
+def _jvp(run: Any, fun: Any, jvp: Any, operands: Any) -> Any:
+    given = [*operands, *[None] * len(operands)]
+    return with_rule_as_program(fun, jvp, operands, partial(run, given))
+
+
+def _vjp(out_trees: Any, run: Any, fun: Any, fwd: Any, bwd: Any, operands: Any) -> Any:
+    """The call of a function with a rule that was made two programs."""
+    types = list(map(jax.typeof, operands))
+    bwd = checked_rule(bwd)
+    interleaved = lambda *xs: fwd.call_wrapped(*(v for x in xs for v in (x, True)))
+    try:
+        forward = staging.program(lambda *xs: run(operands, interleaved, *xs), types)
+        _, form, forwarded = out_trees()
+        count = form.num_leaves - sum(place is not None for place in forwarded)
+
+        def residuals(kept: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+            rest = iter(kept)
+            return [next(rest) if place is None else xs[place] for place in forwarded]
+
+        outputs = [v.aval for v in forward.outvars]
+        taken = [*residuals(outputs, types), *(t.to_tangent_aval() for t in outputs[count:])]
+        zeros: list[bool] = []
+
+        def pull(*xs: Any) -> list[Any]:
+            found = bwd.call_wrapped(*xs)
+            found = found if isinstance(found, list) else found[0]
+            zeros[:] = [not hasattr(g, "dtype") and not isinstance(g, int | float | complex) for g in found]
+            return [g for g, zero in zip(found, zeros, strict=True) if not zero]
+
+        backward = lambda kept: staging.program(partial(run, [*kept, *[None] * (len(outputs) - count)], pull), taken)
+        try:
+            pulled = backward([None] * form.num_leaves)
+        except Exception as error:
+            if not asks_for_value(error):
+                raise
+            held = list(map(jax.lax.stop_gradient, operands))  # what is computed to be asked for has no derivative
+            pulled = backward(residuals(jax.core.eval_jaxpr(forward, forward.consts, *held), held))
+    finally:
+        emptied(fwd)
+    call = jax.custom_vjp(lambda operands: list(fun.call_wrapped(*operands)))
+
+    def of_values(operands: Any) -> Any:
+        found = jax.core.eval_jaxpr(forward, forward.consts, *operands)
+        return found[count:], residuals(found, operands)
+
+    def of_cotangents(kept: Any, cotangents: Any) -> Any:
+        found = iter(jax.core.eval_jaxpr(pulled, pulled.consts, *kept, *cotangents))
+        return ([None if zero else next(found) for zero in zeros],)
+
+    call.defvjp(of_values, of_cotangents)
+    return call(list(operands))
+
+
+def _seen(fun: Any, asked: Any, operands: Any) -> Any:
+    """A function of JAX's, which may ask for the values of its operands."""
+    return _asking(fun, asked, None, operands)
+
+
+@linear_util.transformation2
+def _asking(f: Any, asked: Any, level: int | None, operands: Any, *xs: Any) -> Any:
+    return _run(asked, level, operands, f, *xs)
+
+
+def _run(asked: Any, level: int | None, values: Any, f: Any, *xs: Any) -> Any:
+    """f at the inputs of a trace of its own, of which these values are known in the trace around."""
+    if not xs or type(xs[0]) is not Tracer or id(trace_of(xs[0])) in running:
+        return f(*xs)
+    inner = asked.within(values, level)
+    inner.begin(xs)
+    try:
+        return f(*xs)
+    finally:
+        inner.end()

@@ -1,0 +1,134 @@
+"""Tracers that stand for what Python has without a trace: numbers, arrays, and what its operators make of these.
+
+Of the results, their class and what only numbers have is not written in a program.  Where Python asks for that, the
+inputs behind them become code, unless all are arrays of JAX's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.core
+import numpy as np
+
+from compile_ccc.asking import jax_traces
+from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
+
+
+class KnownArray(Known):
+    """A tracer of an input that is an array."""
+
+    __slots__ = ()
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SIZED and not self.aval.shape and by_users():
+            _is_told(self)
+        return super().__getattribute__(name)
+
+
+class KnownScalar(Known):
+    """A tracer of an input that is a scalar of NumPy's: it has no length."""
+
+    __slots__ = ()
+    __iter__ = __len__ = __contains__ = __reversed__ = None
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SIZED and by_users() and _is_told(self):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        return super().__getattribute__(name)
+
+
+class KnownNumber(KnownScalar):
+    """A tracer of an input that is a number of Python's: it has no attributes of arrays either."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OF_ARRAYS and by_users() and is_plain(self):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        return super().__getattribute__(name)
+
+
+class Computed(Asking):
+    """A tracer of what Python's operators make of such inputs."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        _look(self)
+        return type(self)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
+            _look(self)
+        return super().__getattribute__(name)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if not name.startswith("_"):
+                _look(self)
+            raise
+
+
+NUMBERS = frozenset({int, float, complex})
+_SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
+_OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
+_PLAIN = (bool, int, float, complex, np.ndarray, np.generic, slice, tuple, type(None), type(...))
+
+
+def kind(value: Any) -> type:
+    """Which tracer stands for a known input, or for one that is None: not known."""
+    own = type(value)
+    if own in NUMBERS:
+        return KnownNumber
+    if issubclass(own, Known):  # of a program around
+        return own
+    if isinstance(value, np.ndarray | jax.Array):
+        return KnownArray if not isinstance(value, jax.core.Tracer) else Known
+    return KnownScalar if isinstance(value, np.generic) else Known
+
+
+def _is_told(tracer: Any) -> bool:
+    """Notes that Python is told of an input's class; whether there is one that tells."""
+    asked = asked_of(tracer)
+    return asked is not None and asked.class_of(tracer) is not None
+
+
+def _look(tracer: Any) -> None:
+    asked = asked_of(tracer)
+    if asked is not None and by_users():
+        asked.look(tracer)
+
+
+def _stands(value: Any) -> bool:
+    """Whether a value is one that Python has without a trace, or stands for one."""
+    return issubclass(type(value), (*_PLAIN, KnownArray, KnownScalar, Computed))
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    of_jax = getattr(jax_traces.Tracer, name)
+
+    def operate(self: Any, *operands: Any) -> Any:
+        result = of_jax(self, *operands)
+        if type(result) is Asking and all(map(_stands, operands)):
+            result.__class__ = Computed
+            if (asked := asked_of(self)) is not None:
+                asked.sizes.compute(name.strip("_"), result, [self, *operands])
+        return result
+
+    operate.__name__ = name
+    return operate
+
+
+_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+_OTHERS = ["lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem"]
+
+for _name in (*_BINARY, *("r" + name for name in _BINARY), *_OTHERS):
+    for _kind in (KnownArray, KnownScalar, Computed):
+        setattr(_kind, f"__{_name}__", _operator(f"__{_name}__"))

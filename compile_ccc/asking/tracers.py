@@ -1,0 +1,193 @@
+"""Tracers of a trace with known inputs: what Python may ask of them, and look at, is answered by `asking`.
+
+What is not differentiated stays what it is: of an input, `isinstance`, its attributes and its text are those of the
+value, for all code but JAX's and ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.errors import is_users
+from combinators.memo import remembered
+from compile_ccc.asking import jax_traces
+from compile_ccc.asking.working_out import Unknown
+
+running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
+
+
+class Asking(jax_traces.Tracer):
+    """A tracer of a trace with known inputs: Python may ask it for its value."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self._told(bool, super().__bool__)
+
+    def __int__(self) -> int:
+        return self._told(int, super().__int__)
+
+    def __index__(self) -> int:
+        return self._told(operator.index, super().__index__)
+
+    def __float__(self) -> float:
+        return self._told(float, super().__float__)
+
+    def __complex__(self) -> complex:
+        return self._told(complex, super().__complex__)
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any:
+        whole = self._told(np.asarray, lambda: super(Asking, self).__array__(*arguments, **keywords))
+        return np.array(whole, *arguments, **keywords)
+
+    def __format__(self, spec: str) -> str:
+        return self._told(lambda value: format(value, spec), lambda: super(Asking, self).__format__(spec))
+
+    def __str__(self) -> str:
+        return self._text(str, super().__repr__)
+
+    def __repr__(self) -> str:
+        return self._text(repr, super().__repr__)
+
+    def tolist(self) -> Any:
+        return self._told(lambda value: np.asarray(value).tolist(), super().tolist)
+
+    def __hash__(self) -> int:
+        """Wants the inputs behind it as code: what is kept by its hash must not be a part of a trace."""
+        if (asked := asked_of(self)) is not None:
+            asked.want(self)
+        raise TypeError(f"unhashable type: {type(self).__name__!r}")
+
+    def to_concrete_value(self) -> Any:
+        return self._told(np.asarray, lambda: None) if jax_traces.needs_value(self) else None
+
+    def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
+        """The text of what is not differentiated."""
+        asked = asked_of(self)
+        if asked is None or not by_users() or asked.is_varied(self):
+            return otherwise()
+        return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
+
+    def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
+        asked = asked_of(self)
+        if asked is None:
+            return otherwise()
+        try:
+            value = asked.value(self)
+        except Unknown:
+            return otherwise()
+        answer = how(value)
+        asked.tell([self], how, answer)
+        return answer
+
+
+class Known(Asking):
+    """A tracer of an input that is known: it says that it is what that is."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        asked = asked_of(self) if by_users() else None
+        return type(self) if asked is None else asked.class_of(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Wants the input as code if that has an attribute which an array has not."""
+        asked = None if name.startswith("_") or not by_users() else asked_of(self)
+        if asked is not None and is_plain(self) and not asked.has_attribute(self, name):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if asked is not None and asked.has_attribute(self, name):
+                asked.want(self)
+            raise
+
+
+_NUMBERS = (int, float, complex)
+
+
+def is_plain(tracer: Any) -> bool:
+    """Whether an input is to be a number of Python's in all: not where all is traced, as in a call of `ccc(f)`."""
+    asked = asked_of(tracer)
+    return asked is not None and asked.differentiates and asked.class_of(tracer) in _NUMBERS
+
+
+def class_of(value: Any) -> type:
+    """What Python is told that a value is, which may be an input of a trace."""
+    asked = asked_of(value) if issubclass(type(value), Known) else None
+    return type(value) if asked is None else asked.class_of(value)
+
+
+def _text_of(how: Callable[[Any], str], weak: bool, value: Any) -> str:
+    return how(value.item() if weak and isinstance(value, jax.Array) and not value.shape else value)
+
+
+_STANDARD, _NUMPY = sysconfig.get_path("stdlib"), os.path.dirname(np.__file__)
+_TRACERS = tuple(os.path.join(os.path.dirname(__file__), name) for name in ("tracers.py", "standing.py"))
+_PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+
+
+def by_users() -> bool:
+    """Whether a tracer is looked at by a user's code or a package's, by way of Python's and NumPy's or not."""
+    frame: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        whose = _whose(frame.f_code.co_filename)
+        if whose is not None:
+            return whose
+        frame = frame.f_back
+    return False
+
+
+@remembered(entries=4096)
+def _whose(file_name: str) -> bool | None:
+    """Whether a file is a user's or a package's, rather than JAX's or ours; None if it is Python's or NumPy's."""
+    of_python = file_name.startswith(("<frozen", _STANDARD)) and not file_name.startswith(_PACKAGES)
+    return None if of_python or file_name in _TRACERS or file_name.startswith(_NUMPY) else is_users(file_name)
+
+
+class Traced(jax_traces.Tracing):
+    """A trace whose values can be asked for."""
+
+    __slots__ = ()
+
+    def var_to_tracer(self, *arguments: Any, **keywords: Any) -> Any:
+        return asking(super().var_to_tracer(*arguments, **keywords))
+
+    def new_const(self, c: Any, *arguments: Any, **keywords: Any) -> Any:
+        asked = running.get(id(self))
+        if asked is not None and asked.numbers and not keywords and _is_number(c):
+            with jax_traces.evaluating():
+                c = jnp.asarray(c)  # no literal: the next number is in the same program
+        return asking(super().new_const(c, *arguments, **keywords))
+
+
+def asked_of(tracer: Any) -> Any:
+    """What answers for the trace of a tracer; None if that has ended, or is JAX's alone."""
+    return running.get(id(jax_traces.trace_of(tracer)))
+
+
+def asking(tracer: Any) -> Any:
+    """The tracer, which may be asked from now on."""
+    if type(tracer) is jax_traces.Tracer:
+        tracer.__class__ = Asking
+    return tracer
+
+
+def _is_number(c: Any) -> bool:
+    return isinstance(c, float | complex) or (not isinstance(c, jax.Array) and is_inexact(c) and np.ndim(c) == 0)
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether a value is of real or complex numbers."""
+    return jnp.issubdtype(getattr(value, "dtype", bool), np.inexact)  # truth values and integers of Python have none

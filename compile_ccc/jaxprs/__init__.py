@@ -1,0 +1,1 @@
+"""Programs of JAX, written down equation by equation."""

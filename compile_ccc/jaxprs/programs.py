@@ -1,0 +1,205 @@
+"""Programs as values: equations of JAX over places, ready to be copied, evaluated or called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count, filterfalse
+from operator import attrgetter
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import numpy as np
+
+from combinators import staging
+from combinators.memo import remembered
+from compile_ccc.jaxprs import compat
+from compile_ccc.jaxprs.flow import is_variable, needed
+
+
+@dataclass(eq=False)
+class Program:
+    """A program over `constants`, which are values from outside, and inputs; `variables` stand for both, in this order.
+
+    `form` is the pytree of its result, `name` that of its calls.  `is_high` says that JAX has yet to write some
+    operation of it in terms of lower ones.
+    """
+
+    constants: list[Any]
+    variables: list[Any]
+    outputs: list[Any]
+    equations: list[Any]
+    form: Any = None
+    name: str = "program"
+    is_high: bool = False
+
+    @classmethod
+    def of(cls, jaxpr: Any, form: Any = None) -> Program:
+        """The program of a jaxpr."""
+        variables = [*jaxpr.constvars, *jaxpr.invars]
+        return cls(list(jaxpr.consts), variables, jaxpr.outvars, jaxpr.eqns, form, is_high=jaxpr.is_high)
+
+    @classmethod
+    def pruned(
+        cls,
+        constants: Sequence[tuple[Any, Any]],
+        inputs: list[Any],
+        outputs: list[Any],
+        equations: list[Any],
+        form: Any,
+        name: str,
+        is_high: bool,
+    ) -> Program:
+        """A program of these equations, but for those, and constants, that no output and no effect depends on."""
+        alive, read = needed(equations, outputs)
+        kept = [(variable, value) for variable, value in constants if variable in read]
+        variables = [*(variable for variable, _ in kept), *inputs]
+        return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
+
+    def only(self, numbers: Sequence[int]) -> Program:
+        """The program of its outputs with these numbers."""
+        constants = list(zip(self.variables, self.constants, strict=False))
+        inputs = self.variables[len(constants) :]
+        facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
+        return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
+
+    def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
+        """The program of some of its values from its constants and from others of its values, which are known."""
+        given = set(known)
+        others = lambda vs: [jex.Var(v.aval) if v in given else v for v in vs]
+        equations = [e if given.isdisjoint(e.outvars) else e.replace(outvars=others(e.outvars)) for e in self.equations]
+        constants = [(v, value) for v, value in zip(self.variables, self.constants, strict=False) if v not in given]
+        return Program.pruned(constants, [*known], [*wanted], equations, form, self.name, self.is_high)
+
+    def split(self) -> tuple[Program, list[Any]]:
+        """The program of what depends on the constants alone, and the equations of the rest.
+
+        The number of the platform is asked for in both: a choice by a number that is given is one for all platforms.
+        """
+        known = set(self.variables[: len(self.constants)])
+        platform: set[Any] = set()
+        before: list[Any] = []
+        rest: list[Any] = []
+        for equation in self.equations:
+            operands = set(filter(is_variable, equation.invars))
+            alone = not equation.effects and known.issuperset(operands)
+            if equation.primitive.name == "platform_index" or (
+                equation.primitive is jex.primitives.clamp_p and not platform.isdisjoint(operands)
+            ):
+                platform.update(equation.outvars)
+                rest.append(equation)
+            (before if alone else rest).append(equation)
+            known.update(equation.outvars if alone else ())
+        wanted = {*filter(is_variable, chain(*map(_operands, rest), self.outputs))}
+        results = [v for equation in before for v in equation.outvars if v in wanted and v not in platform]
+        variables = self.variables[: len(self.constants)]
+        return Program(self.constants, variables, results, before, is_high=self.is_high), rest
+
+    def fixed(self) -> dict[int, Any]:
+        """The outputs that are constants: their values by their numbers."""
+        values = dict(zip(self.variables, self.constants, strict=False))
+        return {i: values[v] for i, v in enumerate(self.outputs) if type(v) is not jex.Literal and v in values}
+
+    @cached_property
+    def nonzero(self) -> list[int]:
+        """The numbers of the outputs that are no zeros, where these are written out."""
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and is_zero(e.invars[0])}
+        zero = lambda v: is_zero(v) if type(v) is jex.Literal else v in zeros
+        return [i for i, v in enumerate(self.outputs) if not zero(v)]
+
+    @cached_property
+    def literals(self) -> list[Any]:
+        """The literals that it reads."""
+        return [*filterfalse(is_variable, chain(*map(_operands, self.equations), self.outputs))]
+
+    @cached_property
+    def steps(self) -> list[tuple[Any, list[int], list[Any]]]:
+        """The equations with the places of their operands and the types of their results.
+
+        Variables have the first places, then come literals, then results in their order.
+        """
+        places = lambda variables: [*map(self._places.__getitem__, map(id, variables))]
+        return [(e, places(e.invars), [*map(_type, e.outvars)]) for e in self.equations]
+
+    @cached_property
+    def results(self) -> list[int]:
+        """The places of the outputs."""
+        return [self._places[id(v)] for v in self.outputs]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        values = chain(self.variables, self.literals, *map(_results, self.equations))
+        return dict(zip(map(id, values), count(), strict=False))
+
+    @cached_property
+    def jaxpr(self) -> Any:
+        """The program for JAX: constants first, then inputs."""
+        effects = frozenset().union(*map(_effects, self.equations))
+        names = staging.names(self.name, len(self.variables), len(self.outputs))
+        return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a call of the program, as JAX writes them."""
+        sizes = len(self.variables), max(len(self.outputs), 1)
+        return {
+            **compat.call_parameters(*sizes, jax.sharding.get_abstract_mesh()),
+            "jaxpr": self.jaxpr,
+            "name": self.name,
+        }
+
+    def __call__(self, *leaves: Any) -> Any:
+        """The result on the leaves of the arguments, by one call of the program's name."""
+        return self.form.unflatten(self.call(leaves))
+
+    def call(self, leaves: Sequence[Any]) -> list[Any]:
+        """The results on these inputs, by one call of the program; operation by operation under `jax.disable_jit`.
+
+        So it is where JAX looks for the operation that gave a NaN or an infinity, under `jax.debug_nans`.
+        """
+        if jax.config.jax_disable_jit or jax.config.jax_debug_nans or jax.config.jax_debug_infs:
+            return stepwise(self.jaxpr, [*self.constants, *leaves])
+        if not self.outputs and not self.jaxpr.effects:
+            return []
+        return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
+
+
+_operands, _results, _effects = attrgetter("invars"), attrgetter("outvars"), attrgetter("effects")
+_type = attrgetter("aval")
+_BROADCAST = jex.primitives.broadcast_in_dim_p
+
+
+def is_zero(v: Any) -> bool:
+    """Whether a value of a program is a literal of zeros."""
+    if type(v) is not jex.Literal:
+        return False
+    value = np.asarray(v.val)
+    return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
+
+
+def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
+    """The results of a program without constants, operation by operation, in the programs that it calls too."""
+    env = dict(zip(jaxpr.invars, values, strict=True))
+    of = lambda v: v.val if type(v) is jex.Literal else env[v]
+    for equation in jaxpr.eqns:
+        operands, inner = [of(v) for v in equation.invars], compat.called(equation)
+        if inner is not None:
+            results = stepwise(inner.jaxpr, [*inner.consts, *operands])
+        else:
+            with equation.ctx.manager:
+                results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
+            results = results if equation.primitive.multiple_results else [results]
+        env.update(zip(equation.outvars, results, strict=True))
+    return [of(v) for v in jaxpr.outvars]
+
+
+def literal_of(value: Any) -> Any:
+    """A scalar as JAX writes it."""
+    return _literal(value, repr(value), type(value), jax.config.jax_enable_x64)  # 0.0 is not -0.0, and 1 is not True
+
+
+@remembered(entries=4096)
+def _literal(value: Any, *_: Any) -> Any:
+    return staging.program(lambda: [value], []).outvars[0]

@@ -1,0 +1,236 @@
+"""The trace of JAX in which programs are written down: a recorder, its values, and tapes that programs are cut from.
+
+JAX's own tracing works out the result type of every operation anew.  A `Recorder` asks JAX once for each operation, by
+its parameters and the types of its operands; a program that is known as a whole is copied in one go.  It knows nothing
+of primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+
+from combinators import staging
+from compile_ccc.jaxprs import compat
+from compile_ccc.jaxprs.flow import silenced
+from compile_ccc.jaxprs.programs import Program, literal_of
+
+_OF_PLATFORMS = frozenset({"platform_index", "clamp"})  # operations: a number of a branch, brought into their range
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class Wire(jax.core.Tracer):
+    """A value of a program that is being written: a variable or a literal of it."""
+
+    __slots__ = ("atom", "recorder")
+
+    def __init__(self, recorder: Recorder, atom: Any):
+        super().__init__(recorder, atom.aval)
+        self.atom, self.recorder = atom, recorder
+
+    @property
+    def parent(self) -> Any:
+        """The operation that asks for the platform, if the value is its number; else None."""
+        return self.recorder.platforms.get(self.atom) if type(self.atom) is jex.Var else None
+
+    def _origin_msg(self) -> str:
+        return ""
+
+
+_atom = attrgetter("atom")
+
+
+class Recorder(jax.core.Trace):  # type: ignore[type-arg]
+    """A program that is being written: its equations, and the constants that it met, by identity."""
+
+    def __init__(self, opened: bool = False) -> None:
+        super().__init__()
+        self.equations: list[Any] = []
+        self._opened = opened
+        self.is_high = self.requires_low = False  # which operations have to be low, `process_primitive` says
+        self.constants: dict[int, tuple[Wire, Any]] = {}
+        self.platforms: dict[Any, Any] = {}  # by the variables that number the platform: the operation that gave it
+        self._setting = staging.settings()
+
+    def wire(self, value: Any) -> Wire:
+        """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
+        if type(value) is Wire and value.recorder is self:
+            return value
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
+            value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
+        if isinstance(value, _NUMBERS):
+            return Wire(self, literal_of(value))
+        known = self.constants.get(id(value))
+        if known is None:
+            known = self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
+        return known[0]
+
+    def wires(self, values: Iterable[Any]) -> list[Wire]:
+        """Values as those of this program."""
+        return [v if type(v) is Wire and v.recorder is self else self.wire(v) for v in values]
+
+    def stage_value(self, val: Any) -> Wire:
+        """A value as one of this program, as JAX asks for it."""
+        return self.wire(val)
+
+    def process_primitive(self, primitive: Any, values: Any, params: dict[str, Any], /) -> Any:
+        """Appends an operation."""
+        wires = self.wires(values)
+        if primitive in _OF_LITERALS and type(wires[0].atom) is jex.Literal:
+            folded = _OF_LITERALS[primitive](wires[0].atom.val, params)
+            if folded is not None:
+                return self.wire(folded)
+        types = tuple([wire.aval for wire in wires])
+        if primitive.is_high(*types, **params):
+            if not compat.keeps_rule(params):
+                with jex.set_current_trace(self):
+                    return primitive.to_lojax(*wires, **params)
+            self.is_high = True
+        if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
+            results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
+        else:
+            results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
+        return results if primitive.multiple_results else results[0]
+
+    def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
+        """Appends a call of a function with a rule of its own, which JAX writes down."""
+        *rule, values = functions
+        wires = self.wires(values)
+        bind = lambda *operands: primitive.bind(*operands, subfuns=tuple(rule), **params)
+        return self.copy(written(bind, *[wire.aval for wire in wires]), wires)
+
+    process_custom_vjp_call = process_custom_jvp_call
+
+    def append(
+        self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
+    ) -> list[Wire]:
+        """Appends an operation whose results have these types."""
+        variables = [*map(jex.Var, types)]
+        operands = [*map(_atom, wires)]
+        self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
+        if primitive.name in _OF_PLATFORMS:
+            self._note_platform(equation)
+        return [Wire(self, variable) for variable in variables]
+
+    def _note_platform(self, equation: Any) -> None:
+        if equation.primitive.name == "platform_index":
+            self.platforms[equation.outvars[0]] = equation
+        elif type(number := equation.invars[1]) is jex.Var and number in self.platforms:
+            self.platforms[equation.outvars[0]] = self.platforms[number]
+
+    def call(self, program: Program, values: Iterable[Any]) -> list[Wire]:
+        """Appends one call of a program on these values."""
+        if self._opened:
+            return self.copy(program, values)
+        wires = self.wires((*program.constants, *values))
+        types = [v.aval for v in program.outputs]
+        self.is_high |= program.is_high
+        return self.append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
+
+    def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
+        """Appends the equations of a program on these operands; a value that is passed on stays the same."""
+        given = self.wires((*program.constants, *values))
+        atoms = [*map(_atom, given), *program.literals]
+        if program.is_high:
+            self.is_high = True
+        for equation, places, types in program.steps:
+            operands = [*map(atoms.__getitem__, places)]
+            if self._opened and (inner := compat.called(equation)) is not None:
+                given_inside = [Wire(self, atom) for atom in operands]
+                atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
+                continue
+            results = [*map(jex.Var, types)]
+            atoms += results
+            primitive, effects, source = equation.primitive, equation.effects, equation.source_info
+            copied = jex.JaxprEqn(operands, results, primitive, equation.params, effects, source, equation.ctx)
+            self.equations.append(copied)
+            if primitive.name in _OF_PLATFORMS:
+                self._note_platform(copied)
+        n = len(given)
+        return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
+
+
+def _converted(value: Any, params: dict[str, Any]) -> Any:
+    new = params["new_dtype"]
+    plain = not params["weak_type"] and not jnp.issubdtype(new, jax.dtypes.extended) and new != jax.dtypes.float0
+    return np.asarray(value).astype(new)[()] if plain else None
+
+
+_OF_LITERALS: dict[Any, Callable[[Any, dict[str, Any]], Any]] = {  # operations that make another literal of a literal
+    jex.primitives.convert_element_type_p: _converted,
+    jex.primitives.broadcast_in_dim_p: lambda value, params: None if params["shape"] else value,
+}
+
+
+class Tape:
+    """All that f does on the types of these arguments, from which programs are cut; `result` is what f gives.
+
+    Where calls are `opened`, it is written down what they do.
+    """
+
+    def __init__(self, f: Callable[..., Any], *arguments: Any, opened: bool = False):
+        leaves, form = jax.tree.flatten(arguments)
+        self._inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
+        self.recorder = Recorder(opened)
+        with jex.set_current_trace(self.recorder):
+            self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
+
+    def has(self, value: Any) -> bool:
+        """Whether a value is one of f's own."""
+        return type(value) is Wire and value.recorder is self.recorder
+
+    def results(self, equation: Any) -> list[Wire]:
+        """The results of an equation, as values of f."""
+        return [Wire(self.recorder, v) for v in equation.outvars]
+
+    def giving(self, values: Any, known: Sequence[Wire] = (), name: str = "program", silent: bool = False) -> Program:
+        """The program of these values of f, from its arguments and from others of its values, which are known.
+
+        If it is `silent`, it has no effect.
+        """
+        recorder, (results, form) = self.recorder, jax.tree.flatten(values)
+        outputs = [*map(_atom, recorder.wires(results))]
+        given = [*map(_atom, known)]
+        equations = recorder.equations
+        if given:
+            equations = [e for e in equations if set(given).isdisjoint(e.outvars)]
+        if silent:
+            equations = silenced(equations)
+        constants = [(wire.atom, value) for wire, value in recorder.constants.values()]
+        inputs = [*self._inputs, *given]
+        return Program.pruned(constants, inputs, outputs, equations, form, name, recorder.is_high)
+
+
+def current() -> Recorder | None:
+    """The program that is being written, if JAX traces nothing else inside it."""
+    trace = jex.find_top_trace(())
+    return trace if type(trace) is Recorder else None
+
+
+def written(f: Callable[..., Any], *types: Any) -> Program:
+    """The program of f as JAX writes it; the types are pytrees of arrays, or of types as JAX has them."""
+    leaves, form = jax.tree.flatten(types)
+    forms: list[Any] = []
+
+    def flat(*inputs: Any) -> list[Any]:
+        results, result_form = jax.tree.flatten(f(*form.unflatten(inputs)))
+        forms.append(result_form)
+        return results
+
+    return Program.of(staging.program(flat, map(aval_of, leaves)), forms[0])
+
+
+def aval_of(leaf: Any) -> Any:
+    """JAX's type of a value or of a `ShapeDtypeStruct`."""
+    if type(leaf) is Wire:
+        return leaf.aval
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+    return leaf if isinstance(leaf, jax.core.ShapedArray) else jax.typeof(leaf)

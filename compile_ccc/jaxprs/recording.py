@@ -1,0 +1,146 @@
+"""Writing programs down: copies of what JAX has worked out before.
+
+A program that is known as a whole, such as the pullback of a primitive, is copied into the program that is being
+written (`run`), or called by it (`call`).  `recorded(f)` is f for JAX: the program that f writes is bound as one call,
+or copied into the program that is being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+
+from combinators import staging
+from combinators.memo import Table
+from combinators.primitives import bind, operation_of
+from combinators.runs import Runs, codes
+from combinators.terms import Primitive
+from combinators.types import LEAF
+from compile_ccc.jaxprs import compat
+from compile_ccc.jaxprs.programs import Program
+from compile_ccc.jaxprs.recorder import Tape, aval_of, current, written
+
+
+def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
+    """Writes down the program of f on the types of these arguments, pytrees of arrays, or of types as JAX has them.
+
+    Equations and constants that nothing depends on are left out.  What f closes over becomes a constant of the program.
+    If it `stays`, functions made in f may go on to use its values, as constants of programs that are written later.
+    """
+    tape = Tape(f, *arguments)
+    program = tape.giving(tape.result, name=name)
+    if not stays:
+        tape.recorder.invalidate()
+    return program
+
+
+class Compiled:
+    """f(static, *arguments) as one call of compiled code; inside a program that is being traced, as a part of that.
+
+    The code is written and compiled once for each static argument, which is hashable, and types of the arguments.
+    """
+
+    def __init__(self, f: Callable[..., Any]):
+        self._f = f
+        self.programs: Table[Any, Program] = Table(f"programs of {f.__name__}", 1024)
+        self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
+
+    def __call__(self, static: Any, *arguments: Any) -> Any:
+        inside = True in [isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)]
+        return (self._part if inside else self.runs)(static, *arguments)
+
+    def _part(self, static: Any, *arguments: Any) -> Any:
+        if jax.config.jax_disable_jit:
+            return self._f(static, *arguments)
+        leaves, form = jax.tree.flatten(arguments)
+        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), compat.flags())
+        program = self.programs.get(key)
+        if program is None:
+            program = record(partial(self._f, static), *arguments, name=self._f.__name__)
+            if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
+                self.programs.put(key, program)
+        return inlined(program, leaves)
+
+
+def recorded(f: Callable[..., Any], name: str = "") -> Callable[..., Any]:
+    """The function f, which JAX sees as one call of the program that f writes; under `jax.disable_jit`, f itself."""
+
+    def of_values(*arguments: Any) -> Any:
+        if jax.config.jax_disable_jit:
+            return f(*arguments)
+        return inlined(record(f, *arguments, name=name or f.__name__), jax.tree.leaves(arguments))
+
+    return of_values
+
+
+def inlined(program: Program, leaves: Sequence[Any] = ()) -> Any:
+    """The result of a program: one call of it for JAX, or its equations in the program that is being written."""
+    recorder = current()
+    results = program.call(leaves) if recorder is None else recorder.copy(program, leaves)
+    return program.form.unflatten(results)
+
+
+def run(program: Program, values: Iterable[Any]) -> list[Any]:
+    """The results of a known program: copied if a program is being written, else operation by operation."""
+    recorder = current()
+    if recorder is not None:
+        return recorder.copy(program, values)
+    return jax.core.eval_jaxpr(program.jaxpr, [], *program.constants, *values)
+
+
+def call(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The results of a known program, by one call of it."""
+    recorder = current()
+    if recorder is None or jax.config.jax_disable_jit or not program.outputs:
+        return program.call(values)
+    return recorder.call(program, values)
+
+
+def hoisted(program: Program) -> Program:
+    """The program with what depends on its constants alone worked out now: results of that are constants too."""
+    before, rest = program.split()
+    values = run(before, [])
+    constants, inputs = program.variables[: len(program.constants)], program.variables[len(program.constants) :]
+    known = zip([*constants, *before.outputs], [*program.constants, *values], strict=True)
+    return Program.pruned(list(known), inputs, program.outputs, rest, program.form, program.name, program.is_high)
+
+
+def opened(program: Program) -> Program:
+    """The program with what its calls do in the place of the calls."""
+    if not any(compat.called(equation) for equation in program.equations):
+        return program
+    constants = len(program.constants)
+    types = [v.aval for v in program.variables[constants:]]
+    tape = Tape(lambda *values: run(program, values), *types, opened=True)
+    whole = tape.giving(tape.result, name=program.name)
+    whole.form = program.form
+    return whole
+
+
+def operation(term: Primitive, types: Sequence[Any]) -> Program:
+    """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
+    primitive, params = operation_of(term), dict(term.params)
+    holds_programs = staging.holds_programs(params)
+    if not (holds_programs or compat.has_named_axes() or compat.is_staged_otherwise(primitive)):
+        found = staging.known(primitive, params, tuple(types), staging.settings())
+        if found is not None:
+            return _single(primitive, params, types, *found)
+    return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
+
+
+def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], results: list[Any], effects: Any) -> Program:
+    """The program of one operation."""
+    inputs, outputs = [[jex.Var(type) for type in side] for side in (types, results)]
+    equation = jex.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
+    form = jax.tree.structure(tuple(outputs)) if primitive.multiple_results else LEAF
+    return Program([], inputs, outputs, [equation], form)
+
+
+def row_types(xs: Any) -> Any:
+    """The types of one row of arrays: their leading axes are gone."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], aval_of(x).dtype), xs)

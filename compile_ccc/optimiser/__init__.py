@@ -1,0 +1,1 @@
+"""Terms are made shorter by the oriented laws."""

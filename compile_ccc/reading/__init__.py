@@ -1,0 +1,1 @@
+"""Traced programs are read as λ-terms."""

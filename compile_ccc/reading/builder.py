@@ -1,0 +1,120 @@
+"""Blocks of a λ-term under construction: what every reader of a part of a program appends its bindings to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax.extend.core as jex
+import numpy as np
+from jax.dtypes import float0
+
+from combinators import staging
+from combinators.errors import FunctionArithmeticError, UnsupportedError, user_line
+from combinators.types import LEAF, Function, Tensor, Type, children
+from compile_ccc.carriers import is_carrier
+from compile_ccc.jaxprs import compat
+from compile_ccc.lambda_terms import Atom, Block, Component, Constant, Expression, Product, Var
+
+type Levels = tuple[tuple[int, tuple[bool, ...]], ...]  # outermost first: the size, and which operands have the axis
+
+
+@dataclass(eq=False, frozen=True)
+class Made:
+    """An array of functions, which an equation gives: what makes one of them from operands, these, and their levels."""
+
+    eqn: Any
+    type: Function
+    make: Callable[[Builder, list[Any]], Atom]
+    operands: list[Any]
+    batch: Levels
+
+
+class Builder:
+    """A block under construction: `let` appends a binding and gives its variable."""
+
+    def __init__(self, names: Iterator[str], functions: bool, rules_capture: bool):
+        self.names, self.functions, self.rules_capture = names, functions, rules_capture
+        self.bindings: list[tuple[Var, Expression]] = []
+        self.calls: list[Any] = []  # of the programs that are being inlined
+        self.scopes: list[dict[Any, Any]] = []  # the atoms of the variables of these, and of the programs around
+
+    def let(self, e: Expression, type: Type) -> Var:
+        x = Var(next(self.names), type)
+        self.bindings.append((x, e))
+        return x
+
+    def close(self, result: Atom) -> Block:
+        return Block(tuple(self.bindings), result)
+
+    def inner(self) -> Self:
+        """The builder of a block inside this one."""
+        block = type(self)(self.names, self.functions, self.rules_capture)
+        block.calls, block.scopes = list(self.calls), list(self.scopes)
+        return block
+
+    def leaves(self, a: Any, type: Type) -> list[Any]:
+        """Binds the leaves of a value of this type, by projection."""
+        pairs, form = ((), LEAF) if isinstance(type, Tensor) else children(type)
+        if form == LEAF:
+            return [a]
+        return [leaf for key, t in pairs for leaf in self.leaves(self.let(Component(a, key), t), t)]
+
+    def build(self, leaves: list[Any], type: Type) -> Atom:
+        """Binds the value of this type that has these leaves, taking them from the list."""
+        pairs, form = children(type)
+        if form != LEAF:
+            return self.let(Product(tuple([self.build(leaves, t) for _, t in pairs]), form), type)
+        leaf = leaves.pop(0)
+        if isinstance(leaf, Made):
+            raise UnsupportedError(
+                "an array of functions leaves the vmap that makes it",
+                expected="functions that are made and applied inside the vmap",
+                got=f"{leaf.batch[0][0]} functions of type {leaf.type}",
+                line=user_line(compat.frames(leaf.eqn.source_info)),
+                hint="apply the functions inside, or return their environments and make them outside",
+            )
+        return leaf
+
+    def run(self, program: Any, inputs: list[Any]) -> list[Any]:
+        """Appends the equations of a program on these inputs, and gives the atoms of its outputs."""
+        env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
+
+        def atom(v: Any) -> Any:
+            if not isinstance(v, jex.Literal):
+                return env[v]
+            if self.functions and is_carrier(v.aval):
+                raise FunctionArithmeticError(
+                    "a number is put in the place of a function",
+                    expected="a function of the program",
+                    got=repr(v),
+                    hint="zeros_like and the like have no meaning for functions that are not known yet",
+                )
+            return Constant(_literal(v))
+
+        self.scopes.append(env)
+        for eqn in program.eqns:
+            env.update(zip(eqn.outvars, self.equation(eqn, [atom(v) for v in eqn.invars]), strict=True))
+        self.scopes.pop()
+        return [atom(v) for v in program.outvars]
+
+    def atom_of(self, tracer: Any) -> Any:
+        """The atom that a tracer was in a program that is being read, or None."""
+        variable = staging.variable_of(tracer)
+        return next((scope[variable] for scope in reversed(self.scopes) if variable in scope), None)
+
+    def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        """Appends what an equation of a program stands for, at these operands, and gives the atoms of its results."""
+        raise NotImplementedError
+
+    def application(self, type: Function, operands: list[Any], batch: Levels) -> list[Any]:
+        """Appends the application of a function to its arguments, and gives the leaves of the result."""
+        raise NotImplementedError
+
+
+def _literal(v: Any) -> Any:
+    value = np.asarray(v.val).astype(v.aval.dtype)
+    if value.ndim or value.dtype == float0:  # an element of float0 would be no value of JAX's
+        return value
+    return value.item() if v.aval.weak_type else value[()]

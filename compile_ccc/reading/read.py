@@ -1,0 +1,215 @@
+"""Reading a traced program, a jaxpr with `lam` and `eval` in it, as a λ-term.
+
+`lam` is an abstraction, `eval` an application, `scan` a fold over an abstraction, and every other equation an arrow; a
+call of `jit` is an arrow of its name, or inlined where functions pass.  Batched applications are read by
+`compile_ccc.reading.batched`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, count, filterfalse, islice, product
+from string import ascii_lowercase
+from typing import Any
+
+from combinators.context import Context
+from combinators.identity import rules
+from combinators.memo import ByObject
+from combinators.primitives import traced
+from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
+from combinators.types import Function, Type, type_of
+from compile_ccc.carriers import eval_p, is_carrier, lam_p
+from compile_ccc.jaxprs import compat
+from compile_ccc.lambda_terms import (
+    App,
+    Arrow,
+    Constant,
+    Lam,
+    Var,
+    atom_type,
+    lam,
+    single,
+)
+from compile_ccc.reading.batched import mapped, one, over, row
+from compile_ccc.reading.builder import Builder, Made
+from compile_ccc.reading.choosing import branched, structural
+from compile_ccc.reading.linear import solved
+from compile_ccc.reading.reducers import inlined
+from compile_ccc.reading.remat import checkpointed
+from compile_ccc.reading.traces import Program
+from compile_ccc.reading.whiles import repeated
+from compile_ccc.refusing.refusals import check_effects, concerns_functions, holds_functions, refused, sources
+from compile_ccc.rules.closing import closed, parameters
+from compile_ccc.translate import translate
+
+
+def read(
+    program: Any,
+    captured: list[tuple[str, Type]],
+    parameter: tuple[str, Type],
+    cod: Type,
+    functions: bool = True,
+    rules_capture: bool = True,
+) -> tuple[Lam, list[Var]]:
+    """The abstraction λ parameter. body that a program stands for, and the variables of the captured values.
+
+    The program's inputs are the captured values (constants first) and then the leaves of the parameter's type; its
+    outputs are the leaves of `cod`.  Without `functions` it is a program over arrays alone, and without `rules_capture`
+    no rule of a derivative holds one of its values.
+    """
+    taken: dict[str, None] = {}
+    outer = [Var(_distinct(name, taken), type) for name, type in captured]
+    x = Var(_distinct(parameter[0], taken), parameter[1])
+    block = Reader(filterfalse(taken.__contains__, _names()), functions, rules_capture)
+    results = block.run(program, [*outer, *block.leaves(x, parameter[1])])
+    return lam(x, block.close(block.build(results, cod))), outer
+
+
+class Reader(Builder):
+    """A block that is read off a program, one case for each kind of equation."""
+
+    def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        program = inlined(eqn)
+        if program is not None and self.is_operation(eqn, program):
+            return self.call(program, eqn, operands)
+        if program is not None:
+            self.calls.append(eqn)
+            results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
+            self.calls.pop()
+            return results
+        rewritten = closed(eqn, self.atom_of) if self.rules_capture else None
+        if rewritten is not None:
+            program, captured = rewritten
+            return self.run(program, [*map(Constant, program.consts), *captured, *operands])
+        if eqn.primitive is lam_p:
+            type, batch = eqn.params["type"], eqn.params["batch"]
+            make = lambda block, captured: block.abstraction(eqn, captured)
+            return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
+        if eqn.primitive is eval_p:
+            return self.application(eqn.params["type"], operands, eqn.params["batch"])
+        match eqn.primitive.name:
+            case "scan":
+                return self.loop(eqn, operands)
+            case "while":
+                return repeated(self, eqn, operands)
+            case "cond":
+                return branched(self, eqn, operands)
+            case "custom_linear_solve":
+                return solved(self, eqn, operands)
+            case "remat2":
+                return checkpointed(self, eqn, operands)
+            case _ if self.functions and concerns_functions(eqn):
+                if (results := structural(self, eqn, operands)) is None:
+                    raise refused(eqn, self.calls)
+                return results
+            case _:
+                return self.primitive(eqn, operands)
+
+    def is_operation(self, eqn: Any, program: Any) -> bool:
+        """Whether a call of a jitted function is an arrow over arrays."""
+        over_arrays = True not in [is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)]
+        is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
+        return is_call and (_calls.get(program) is not None or _is_closed(program))
+
+    def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
+        """A call of a jitted function, whose program JAX has traced once."""
+        known = _calls.get(program)
+        if known is None:
+            inner = Reader(_names(), False, False)
+            types = [type_of(v.aval) for v in program.invars]
+            x = Var(next(inner.names), single(types))
+            results = inner.run(program, inner.leaves(x, x.type))
+            code = lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars]))))
+            called = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
+            known = _calls.put(program, (called, Program(code)))
+        result = single([type_of(v.aval) for v in eqn.outvars])
+        term, origin = known
+        arrow = Arrow(term, tuple(operands), sources(eqn, self.calls), origin)
+        return self.leaves(self.let(arrow, result), result)
+
+    def abstraction(self, eqn: Any, operands: list[Any]) -> Var:
+        """λ over the body of a `lam` equation, which captures its operands."""
+        type: Function = eqn.params["type"]
+        if isinstance(eqn.params["body"], Curry):
+            places = map(Proj, range(len(operands))) if len(operands) > 1 else (Id(),) * len(operands)
+            made = compose(prod(Context(*places)), eqn.params["body"])
+            return self.let(Arrow(made, tuple(operands), origin=eqn.params["origin"]), type)
+        x = Var(next(self.names), type.dom)
+        inner = self.inner()
+        results = inner.run(eqn.params["body"], [*operands, *inner.leaves(x, type.dom)])
+        taken: dict[str, None] = {}
+        names = {a: _distinct(name, taken) for a, name in zip(operands, eqn.params["names"], strict=True) if name}
+        block = inner.close(inner.build(results, type.cod))
+        return self.let(lam(x, block, names, eqn.params["rule"], is_value=True), type)
+
+    def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
+        """f x, under the batch levels that `jax.vmap` pushed."""
+        if batch:
+            return mapped(self, type, operands, batch)
+        f, *leaves = operands
+        return self.leaves(self.let(App(f, self.build(leaves, type.dom)), type.cod), type.cod)
+
+    def loop(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        """fold or scan of λ(state, x). body over the operands of a `scan` equation."""
+        constants, carry = compat.scan_arity(eqn.params)
+        captured, init, elements = (
+            operands[:constants],
+            operands[constants : constants + carry],
+            operands[constants + carry :],
+        )
+        state = single([atom_type(a) for a in init])
+        xs = [a for e in elements for a in over(e)]
+        element = single([row(a) for a in xs])
+        inner = self.inner()
+        x = Var(next(self.names), (state, element))
+        leaves = iter(inner.leaves(x, (state, element)))
+        now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
+        program = eqn.params["jaxpr"]
+        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
+        after, emitted = results[:carry], results[carry:]
+        output = single([atom_type(a) for a in emitted])
+        params = {name: eqn.params[name] for name in ("reverse", "unroll")}
+        params["length"] = None if xs else eqn.params["length"]
+        folds = not emitted
+        cod = state if folds else (state, output)
+        body = lam(x, inner.close(inner.build([*after, *emitted], cod)))
+        arrow = Fold(**params) if folds else Scan(**params)
+        parts = (
+            self.let(body, Function((state, element), cod)),
+            self.build(init, state),
+            self.build(list(xs), single([atom_type(a) for a in xs])),
+        )
+        types = [v.aval for v in eqn.outvars[carry:]]
+        result = state if folds else (state, single([type_of(t) for t in types]))
+        return self.leaves(self.let(Arrow(arrow, parts), result), result)
+
+    def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        check_effects(eqn, self.calls)
+        types = [type_of(v.aval) for v in eqn.outvars]
+        if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
+            return operands  # it only makes a weak type strong
+        term = traced(eqn.primitive, parameters(eqn) if self.rules_capture else eqn.params)
+        arrow = Arrow(term, tuple(operands), sources(eqn, self.calls))
+        if not eqn.primitive.multiple_results:
+            return [self.let(arrow, types[0])]
+        return self.leaves(self.let(arrow, tuple(types)), tuple(types))
+
+
+_calls: ByObject[Any, tuple[Call, Program]] = ByObject("calls of jitted functions")  # by their programs
+
+
+def _is_closed(program: Any) -> bool:
+    """Whether a program captures no arrays, not in rules either, makes and applies no functions, and has no effect."""
+    alone = not program.consts and not program.effects and not holds_functions(program)
+    return alone and not rules.held_tracers(program)
+
+
+def _names() -> Iterator[str]:
+    return map("".join, chain.from_iterable(product(ascii_lowercase, repeat=size) for size in count(1)))
+
+
+def _distinct(name: str, taken: dict[str, None]) -> str:
+    name = name if name.isidentifier() else f"_{name}" if f"_{name}".isidentifier() else "_"
+    fresh = next(n for n in chain([name], (f"{name}{i}" for i in count(1))) if n not in taken)
+    taken[fresh] = None
+    return fresh

@@ -1,0 +1,1 @@
+"""What tracing refuses, and how it says so."""

@@ -1,0 +1,1 @@
+"""Rules of `jax.custom_jvp` and `jax.custom_vjp`."""

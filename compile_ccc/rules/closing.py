@@ -1,0 +1,213 @@
+"""Rules of `jax.custom_jvp` that captured values of the program around them, as rules of these values too.
+
+An array in `nondiff_argnums` is captured by the rule, which JAX runs when the program has been traced.  By then the
+array is a tracer without a trace.  Which value of the program it was is known where the program is read: it becomes an
+operand, of which the rule knows no tangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.core
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
+
+from combinators import staging
+from combinators.errors import LeakedFunctionError
+from combinators.identity import rules
+from combinators.types import is_discrete, type_of
+from compile_ccc.jaxprs import compat
+from compile_ccc.refusing.refusals import of_a_rule
+
+type Place = Callable[[Any], Any]  # of a tracer in the program around, None if it belongs to another one
+
+
+def closed(eqn: Any, place: Place) -> tuple[Any, list[Any]] | None:
+    """A program that does what an equation does, of what its rule captured and its operands, and the former's places.
+
+    The result is None if its rule captured nothing, or what has no place.
+    """
+    if not captures(eqn):
+        return None
+    try:
+        call, captured = _call(eqn)
+    except jax.errors.UnexpectedTracerError:  # it captured what was mapped, by a `jax.vmap` that has ended
+        return None
+    except LeakedFunctionError as error:
+        raise of_a_rule(error) from error
+    places = list(map(place, captured))
+    if not captured or None in places:
+        return None
+    count, types = len(captured), [v.aval for v in (*captured, *eqn.invars)]
+    return staging.program(lambda *xs: call(xs[:count], xs[count:]), types), places
+
+
+def parameters(eqn: Any) -> dict[str, Any]:
+    """The parameters of an equation, with programs in them whose rules captured nothing of these programs."""
+    return {name: _closed_program(value) for name, value in eqn.params.items()}
+
+
+_NO_PROGRAMS = frozenset({bool, int, float, str, type(None), np.dtype})
+
+
+def _closed_program(value: Any) -> Any:
+    if type(value) in _NO_PROGRAMS:
+        return value
+    if isinstance(value, tuple) and any(isinstance(v, jex.Jaxpr) for v in value):
+        return tuple(map(_closed_program, value))
+    if not isinstance(value, jex.Jaxpr) or not rules.held_tracers(value):
+        return value
+    run = lambda *xs: _run(value, [*value.consts, *xs], {})
+    return staging.program(run, [v.aval for v in value.invars])
+
+
+def captures(eqn: Any) -> bool:
+    """Whether an equation calls a function whose rule captured tracers."""
+    if eqn.primitive.name != "custom_jvp_call":
+        return False
+    return any(map(rules.captured_tracers, filter(rules.is_function, eqn.params.values())))
+
+
+@contextmanager
+def closing() -> Generator[None]:
+    """Inside of the `with`, the running trace is a `_Closing` one."""
+    with jex.take_current_trace() as around, jex.set_current_trace(_Closing(around)):
+        yield
+
+
+class _Closing(jax.core.Trace):  # type: ignore[type-arg]
+    """A trace of JAX that closes rules which captured what is mapped, while they are called.
+
+    When the `jax.vmap` has ended, such a rule cannot be run any more.
+    """
+
+    def __init__(self, around: Any):
+        super().__init__()
+        self.around, self.requires_low = around, around.requires_low
+
+    def stage_value(self, val: Any) -> Any:
+        return self.around.stage_value(val)
+
+    def process_primitive(self, primitive: Any, values: Any, params: dict[str, Any], /) -> Any:
+        return self.around.process_primitive(primitive, values, params)
+
+    def process_custom_vjp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
+        return self.around.process_custom_vjp_call(primitive, *functions, **params)
+
+    def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
+        fun, jvp, operands = functions
+        if not mapped(rules.captured_tracers(jvp)):
+            return self.around.process_custom_jvp_call(primitive, *functions, **params)
+        with jex.set_current_trace(self.around):
+            return with_rule_as_program(fun, jvp, operands)
+
+
+def with_rule_as_program(fun: Any, jvp: Any, operands: Any, seen: Callable[..., Any] = lambda f, *xs: f(*xs)) -> Any:
+    """The call of a function with a rule, which is made a program now; that is `seen` by what runs it on tracers."""
+    types = list(map(jax.typeof, operands))
+    written = lambda *xs: list(map(_written, seen(jvp.call_wrapped, *xs)))
+    try:
+        program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
+    finally:
+        emptied(jvp)  # the call of the function itself fills them again
+    rule, captured = _rule(program.jaxpr, program.consts)
+    call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
+
+    def of_tangents(primals: Any, tangents: Any) -> Any:
+        (values, operands), (_, given) = primals, tangents
+        results = rule(values, [*operands, *given])
+        return results[: len(results) // 2], results[len(results) // 2 :]
+
+    call.defjvp(of_tangents)
+    return call(captured, list(operands))
+
+
+def emptied(f: Any) -> None:
+    """Empties what a function of JAX's keeps of its last run."""
+    for store in filter(None, f.stores):
+        store.reset()
+
+
+def mapped(tracers: list[Any]) -> bool:
+    """Whether there are tracers of a `jax.vmap` among these."""
+    return any(staging.variable_of(t) is None for t in tracers)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A rule as a program: its constants are what it captured, by the numbers in `names`, or known."""
+
+    jaxpr: Any
+    names: tuple[int, ...]
+    known: tuple[Any, ...]  # None for what it captured; a rule that held the tracers would be one that captured them
+    places: tuple[int, ...]
+
+    def __call__(self, values: Any, rest: list[Any]) -> list[Any]:
+        """What the program gives for these values of what it captured, and its other inputs."""
+        pairs = zip(self.known, self.places, strict=True)
+        constants = [values[place] if place >= 0 else constant for constant, place in pairs]
+        return _run(self.jaxpr, [*constants, *rest], dict(zip(self.names, values, strict=True)))
+
+
+def _rule(jaxpr: Any, constants: Any) -> tuple[_Rule, list[Any]]:
+    """The rule that a program with these constants is, and the tracers that it captured."""
+    captured = list({id(c): c for c in constants if isinstance(c, jax.core.Tracer)}.values())
+    names = tuple(map(id, captured))
+    places = tuple(names.index(id(c)) if id(c) in names else -1 for c in constants)
+    known = tuple(None if place >= 0 else c for c, place in zip(constants, places, strict=True))
+    return _Rule(jaxpr, names, known, places), captured
+
+
+def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """The call of an equation as a function of what its rule captured and of its operands, with what that is."""
+    program, first, symbolic = (eqn.params[name] for name in ("call_jaxpr", "num_consts", "symbolic_zeros"))
+    real = [not is_discrete(type_of(v.aval)) for v in eqn.invars[first:]]
+    jaxpr, constants, zeros = compat.rule_program(eqn, [symbolic and not r for r in real])
+    rule, captured = _rule(jaxpr, constants)
+
+    @jax.custom_jvp
+    def call(values: Any, operands: Any) -> Any:
+        return jax.core.eval_jaxpr(program, program.consts, *operands)
+
+    def of_tangents(primals: Any, tangents: Any) -> Any:
+        (values, operands), (of_values, of_operands) = primals, tangents
+        if not all(isinstance(t, SymbolicZero) for t in (*of_values, *of_operands[:first])):
+            raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
+        given = zip(of_operands[first:], real, strict=True)
+        results = rule(values, [*operands[first:], *(_written(t) for t, r in given if r or not symbolic)])
+        y, t = results[: len(zeros)], iter(results[len(zeros) :])
+        tangent = lambda x, zero: SymbolicZero(jax.typeof(x).to_tangent_aval()) if zero else next(t)
+        return y, [tangent(x, zero) for x, zero in zip(y, zeros, strict=True)]
+
+    call.defjvp(of_tangents, symbolic_zeros=True)
+    return call, captured
+
+
+def _written(t: Any) -> Any:
+    """A tangent, zeros written out."""
+    return _zeros(t) if isinstance(t, SymbolicZero) else t
+
+
+def _zeros(like: Any) -> Any:
+    return (np if like.dtype == jax.dtypes.float0 else jnp).zeros(like.shape, like.dtype)
+
+
+def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:
+    """The results of a program on its constants and inputs; its equations may have captured these, or what is known."""
+    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
+    for eqn in jaxpr.eqns:
+        operands = tuple(v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars)
+        if captures(eqn):
+            call, captured = _call(eqn)
+            results = call(tuple(env.get(staging.variable_of(c), known.get(id(c), c)) for c in captured), operands)
+        else:
+            results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(parameters(eqn)))
+        env.update(zip(eqn.outvars, results if eqn.primitive.multiple_results else [results], strict=True))
+    return [v.val if isinstance(v, jex.Literal) else env[v] for v in jaxpr.outvars]

@@ -1,0 +1,181 @@
+"""Arguments of Python functions: their types, whether a function takes them, and how it calls them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.depth import check_values
+from combinators.errors import ArityError, UntypedFunctionError
+from combinators.meaning.infer import abstract
+from combinators.records import as_records
+from combinators.terms import Term
+from combinators.text.outline import outline
+from combinators.types import Function, Opaque, Tensor, Type, leaf_type, type_of
+from combinators.values import Closure
+from compile_ccc.carriers import FunctionValue, active_traces, leaked
+from compile_ccc.watching.foreign import has_attributes
+
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
+
+def binds(f: Callable[..., Any], arity: int) -> bool:
+    """Whether f takes that many arguments by position, as far as its signature is known."""
+    if _is_plain(f):
+        code, optional = f.__code__, len(f.__defaults__ or ())
+        named = code.co_kwonlyargcount - len(f.__kwdefaults__ or ())
+        most = code.co_argcount if not code.co_flags & inspect.CO_VARARGS else max(arity, code.co_argcount)
+        return not named and code.co_argcount - optional <= arity <= most
+    if isinstance(f, jnp.ufunc):  # whose signature takes any number
+        return arity == f.nin
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(arity))
+    except TypeError:
+        return False
+    return True
+
+
+def check_arity(f: Callable[..., Any], arity: int, domain: object = "") -> None:
+    """Raises `ArityError` if f does not take that many arguments."""
+    if not binds(f, arity):
+        raise ArityError(
+            "a function is called with a wrong number of arguments",
+            expected=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
+            got=f"{arity}: {outline(domain)}" if arity else "none",
+            hint="f(x, y) and f((x, y)) are one call; function(f, a, b) lists one type for each argument of f",
+        )
+
+
+def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """f((x, y)) as f(x, y), if the Python function f cannot mean the former: the two are one arrow."""
+    one_tuple = len(arguments) == 1 and type(arguments[0]) is tuple
+    spreads = one_tuple and not isinstance(f, Term | Closure) and not binds(f, 1) and binds(f, len(arguments[0]))
+    return arguments[0] if spreads else arguments
+
+
+def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a Python function by position, as far as they have places, and by name.  Raises `ArityError`."""
+    signature: Any = "(...)"
+    try:
+        signature = inspect.signature(f)
+        given = signature.bind(*arguments, **keywords)
+    except (TypeError, ValueError) as error:  # of functions in C, the signature may not be known
+        raise ArityError(
+            "a function is called with wrong arguments",
+            expected=f"{getattr(f, '__name__', f)}{signature}",
+            got=f"{len(arguments)} by position, and {', '.join(keywords)} by name",
+            hint=str(error),
+        ) from None
+    return given.args, given.kwargs
+
+
+def argument_type(value: Any) -> Type:
+    """The type of an argument, functions by their `Function`.
+
+    Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
+    """
+    if _is_number(value):
+        return leaf_type(value)
+    if is_function_value(value):
+        return _argument_leaf(value)
+    check_values(value)
+    leaves, form = _flatten_records(value)
+    return form.unflatten([_argument_leaf(leaf) for leaf in leaves])
+
+
+def leaves_of(value: Any) -> list[Any]:
+    """The leaves of an argument, in the order of those of its type."""
+    return [value] if _is_number(value) else _flatten_records(value)[0]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether an argument is one leaf, as soon as it is looked at."""
+    return type(value) is float or isinstance(value, jax.Array)
+
+
+def is_static(argument: Any) -> bool:
+    """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
+    return not all(map(_is_value, leaves_of(argument)))
+
+
+def holds_type(argument: Any) -> bool:
+    """Whether there is a type in an argument, in the place of a value."""
+    return any(isinstance(leaf, _TYPES) for leaf in leaves_of(argument))
+
+
+def holds_function(argument: Any) -> bool:
+    """Whether there is a Python function in an argument."""
+    leaves = leaves_of(argument)
+    return any(callable(v) and not isinstance(v, type) and not is_function_value(v) for v in leaves)
+
+
+def _is_value(leaf: Any) -> bool:
+    if has_attributes(leaf):
+        return False
+    if type(leaf) is int and leaf.bit_length() > 31:
+        return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind not in "OSUmM"  # objects, text, times
+    return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)
+
+
+VALUES = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)  # of which Python can know what they are
+
+
+def _flatten_records(value: Any) -> tuple[list[Any], Any]:
+    return _flatten(as_records(value), is_function_value)
+
+
+def is_function_value(value: Any) -> bool:
+    """Whether this is a function value, or the type of one."""
+    return isinstance(value, _FUNCTIONS)
+
+
+_FUNCTIONS = (Opaque, Closure, Function)
+_TYPES = (Tensor, Function, jax.ShapeDtypeStruct, jax.core.ShapedArray)
+
+
+def _argument_leaf(leaf: Any) -> Type:
+    if isinstance(leaf, _FUNCTIONS):
+        if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
+            raise leaked(leaf.type)
+        return leaf.type if isinstance(leaf, Closure) else abstract(type_of(leaf))
+    if callable(leaf):
+        raise UntypedFunctionError(
+            "a Python function is given as an argument, and its type is not known",
+            expected="a function value",
+            got=f"{leaf!r}",
+            hint="write function(f, domain), for example function(f, C.Tensor(()))",
+        )
+    return leaf_type(leaf)
+
+
+def parameter_name(f: Callable[..., Any], arity: int) -> str:
+    """How a λ-term calls the argument of f: the parameter's own name if there is one."""
+    try:
+        names = _parameters(f)
+    except (TypeError, ValueError):
+        return "x"
+    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
+
+
+def _parameters(f: Callable[..., Any]) -> list[str]:
+    if not _is_plain(f) or f.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return list(inspect.signature(f).parameters)
+    return list(f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount])
+
+
+def _is_plain(f: Any) -> bool:
+    """Whether a function's signature is that of its code, which is quicker to read."""
+    return type(f) is types.FunctionType and not f.__dict__

@@ -1,0 +1,209 @@
+"""Traces that are used again: under which keys, as long as what, and which programs are traced at each call instead."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.core
+import numpy as np
+
+from combinators.identity.identity import key_of
+from combinators.memo import Table
+from combinators.types import Type
+from compile_ccc.asking import often
+from compile_ccc.asking.answers import NO_ANSWERS
+from compile_ccc.asking.asking import times_derived
+from compile_ccc.asking.jax_traces import is_tracing
+from compile_ccc.asking.ruled_calls import levels_of
+from compile_ccc.asking.tracers import class_of
+from compile_ccc.carriers import FunctionValue
+from compile_ccc.jaxprs import compat
+from compile_ccc.tracing.arguments import argument_type
+from compile_ccc.tracing.captures import Captured
+from compile_ccc.tracing.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
+from compile_ccc.watching.foreign import fixed_parts
+from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running
+from compile_ccc.watching.reached import reached
+from compile_ccc.watching.redefined import has_lasting_rules
+from compile_ccc.watching.settled import settle
+from compile_ccc.watching.watch import Watch
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A trace that may be used again while the objects in its key live, and what it read and asked is what it was."""
+
+    traced: Traced
+    objects: tuple[weakref.ref[Any], ...]
+
+    def holds(self, inputs: list[Any], varied: set[int]) -> bool:
+        live = all(object() is not None for object in self.objects) and self.traced.read.holds()
+        return live and (self.traced.answers is None or self.traced.answers.hold(inputs, varied))
+
+
+@dataclass
+class _Anew:
+    """Why a program is traced at each call, what it read, whether that is certain, and whether it leaves tracers."""
+
+    read: Watch
+    after: Watch
+    certain: bool
+    leaves: bool
+
+
+_kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
+_fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
+_anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
+_CHANGES = "what it changes itself"
+_AROUND = "a value of a program that is being traced"
+_TRUTHS = (bool, np.bool_)  # of which there are two objects each
+_PATHS = 16  # of Python through one program, that are kept
+
+
+def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = NOT_GIVEN) -> Traced:
+    """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
+    tracee = Tracee(f, captured, dom, arity, given)
+    with levels_of(tracee.program) as tracee.levels:
+        return _traced(tracee)
+
+
+def _traced(tracee: Tracee) -> Traced:
+    f, captured, dom, arity, given = tracee.f, tracee.captured, tracee.dom, tracee.arity, tracee.given
+    fixed = tracee.code()
+    key = tracee.key(fixed)
+    anew = _anew.get(key)
+    for kept in (_kept.get(key) or ()) if anew is None else ():
+        if kept.holds(tracee.inputs, tracee.varied):
+            ran_before(kept.traced.ran)
+            return kept.traced
+    lasting = has_lasting_rules(f)
+    if anew is not None and anew.certain:
+        given = replace(given, at_end=partial(settle, [f])) if anew.leaves else given
+        return trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
+    if is_tracing() and _met.get(key) is None:
+        _met.put(key, True)
+        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()), tracee.undo)
+        return replace(result, read=Watch(reason=_AROUND))
+    return tracee.watched(fixed, lasting, anew)
+
+
+class Tracee:
+    """A Python function with what it captured and its arguments: their types, and what is known of their values."""
+
+    def __init__(self, f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given):
+        self.f, self.captured, self.dom, self.arity, self.given = f, captured, dom, arity, given
+        self.levels = 0  # of rules that are looked into
+        self.types = [argument_type(v) for v in captured.values]
+        leaves, self.form = jax.tree.flatten((dom, self.types))
+        types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
+        self.program = (captured.key, arity, self.form, types, compat.flags())
+        self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
+        self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
+        self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
+
+    def code(self) -> tuple[int, ...]:
+        """The inputs that are known to be code."""
+        as_code = _fixed.get(self.program) or ()
+        return tuple([i for i in self.known if i in as_code or type(self.inputs[i]) in _TRUTHS])
+
+    def key(self, fixed: tuple[int, ...]) -> Any:
+        """What a trace depends on in which these inputs are code, beside what it reads and asks."""
+        values = [self.inputs[i] for i in fixed]
+        return (
+            self.program,
+            self.levels and (self.levels, times_derived()),
+            fixed,
+            key_of(values) if fixed else (),
+            tuple(map(type, values)),
+        )
+
+    def roots(self) -> list[Any]:
+        """The function, and what the pytrees of its inputs hold beside their parts."""
+        return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
+
+    def undo(self) -> None:
+        """Puts back what the function captured, before it runs once more."""
+        self.captured.watch.restore()
+        for variable in self.captured.variables:
+            variable.put(self.captured.values[variable.slot])
+
+    def observed(
+        self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any]
+    ) -> tuple[Traced, Ran]:
+        """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
+        given = replace(self.given, at_end=at_end, undo=undo)
+        new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
+        with running() as ran:
+            result = new(fixed)
+            others = [i for i in self.known if not isinstance(self.inputs[i], jax.Array)]
+            if more := {i for i in others if asks_for_type(ran, self.inputs[i])} - {*result.fixed}:
+                undo()
+                result = new(tuple(sorted({*result.fixed, *more})))
+        if result.fixed:
+            _fixed.drop(self.program)
+            _fixed.put(self.program, result.fixed)
+        return result, ran
+
+    def watched(self, fixed: tuple[int, ...], lasting: bool, anew: _Anew | None) -> Traced:
+        """The trace, which is kept if all that it read can be watched, and was not changed by it."""
+        roots = self.roots()
+        before = reached(None, roots)
+        if before.reason and anew is not None:
+            before = anew.after
+        held = before.holds()
+        left: list[bool] = []
+        leaves_any = lambda: before.has_notes_of(jax.core.Tracer) or not before.holds()
+
+        def undo() -> None:
+            before.restore()
+            self.undo()
+            left.clear()
+
+        at_end = lambda settled: left.append(leaves_any() and settle(roots, settled))
+        result, ran = self.observed(fixed, at_end, undo)
+        if asks_for_type(ran):
+            result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=self.classes()))
+        if result.fixed:
+            often.note(self.program, self.f, self.captured.names, self.dom, result.fixed, self.inputs)
+        key = self.key(result.fixed)
+        holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
+        if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
+            return replace(result, read=Watch(reason=_AROUND))
+        changed = any(left) or not before.holds() or not self.captured.watch.holds()
+        after = reached(ran, [*self.captured.kept, *roots[1:]])
+        read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
+        result = replace(result, ran=ran, read=read)
+        _anew.drop(key)
+        if read.reason:  # the first time, it may be what is worked out once
+            certain = bool(after.reason) or (anew is not None and held)
+            _anew.put(key, _Anew(read, after, certain, any(left)))
+        else:
+            _keep(key, result, self.captured.kept)
+        return result
+
+    def classes(self) -> dict[int, type | None]:
+        """The classes of the inputs; None of what is varied."""
+        known = [(i, value) for i, value in enumerate(self.inputs) if value is not None]
+        return {i: None if i in self.varied else class_of(value) for i, value in known}
+
+
+def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
+    """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    owners = {id(owner) for owner, *_ in result.read.attributes}
+    if any(id(value) in owners for value in objects):
+        return  # what is watched of them would keep them alive
+    drop, at_the_end = _kept.drop, sys.is_finalizing
+    try:
+        references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
+    except TypeError:
+        return
+    others = [] if result.answers is None else [k for k in _kept.get(key) or () if k.traced.read.holds()]
+    _kept.drop(key)
+    _kept.put(key, (_Kept(result, references), *others)[:_PATHS])

@@ -1,0 +1,260 @@
+"""One run of a Python function under JAX's own tracing, and the λ-term that is read off it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.core
+
+from combinators import staging
+from combinators.context import Context
+from combinators.depth import check_depth, check_values, users_own
+from combinators.errors import (
+    BareFunctionError,
+    DiffcurryError,
+    definition_line,
+)
+from combinators.identity import rules
+from combinators.meaning.families import stated
+from combinators.meaning.infer import abstract, note
+from combinators.origins import NOWHERE, Origin
+from combinators.terms import Curry
+from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
+from combinators.values import Closure, depth_of, is_function
+from compile_ccc.asking.answers import Answers
+from compile_ccc.asking.asking import Asked
+from compile_ccc.asking.jax_traces import running_trace
+from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
+from compile_ccc.lambda_terms import Lam
+from compile_ccc.reading.read import read as read_program
+from compile_ccc.reading.traces import Program
+from compile_ccc.reading.writing import as_number, is_known
+from compile_ccc.refusing.complaints import complaints, holds_array
+from compile_ccc.rules.closing import closing, mapped
+from compile_ccc.rules.known import asks_for_value, traced_with_known
+from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
+from compile_ccc.tracing.captures import Captured
+from compile_ccc.translate import translate
+from compile_ccc.watching.ran import Ran
+from compile_ccc.watching.watch import NOTHING, Watch
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
+
+    `value` is the code of the function value, which goes anywhere: it says for which environment it was traced.
+    """
+
+    lam: Lam
+    code: Curry
+    value: Curry
+    cod: Type
+    sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
+    constants: tuple[Any, ...]
+    fixed: tuple[int, ...]  # which inputs are code
+    origin: Origin
+    ran: Ran  # the functions that ran
+    read: Watch  # what it read beside what the function captured
+    answers: Answers | None = None  # what Python was told of its inputs
+
+    def closure(self, values: list[Any]) -> Closure:
+        environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
+        f = Closure(self.value, environment, self.origin)
+        if not any(isinstance(v, Closure) for v in environment):
+            return f
+        check_depth(depth_of(f))
+        f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
+        return f
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
+
+    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
+    more, `undo` puts back what it has changed.
+    """
+
+    leaves: tuple[Any, ...] = ()
+    varied: frozenset[int] = frozenset()
+    at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
+    undo: Callable[[], Any] = lambda: None
+
+
+NOT_GIVEN = Given()
+
+
+def trace_anew(
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    fixed: tuple[int, ...] = (),
+    closed: bool = False,
+    read: Watch = NOTHING,
+    given: Given = NOT_GIVEN,
+) -> Traced:
+    """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
+    with active(closed) as own:
+        program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
+        constants = [own.value(c) for c in program.consts]
+    met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
+    lam, outer = read_program(
+        program.jaxpr,
+        [*met, *zip(captured.names, types, strict=True)],
+        (parameter_name(f, arity), dom),
+        cod,
+        own.has_functions,
+        own.rules_capture,
+    )
+    place = {x: i for i, x in enumerate(outer)}
+    count = len(met)
+    sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
+    environment = Context(*[x.type for x in lam.free])
+    code = translate(lam)
+    value = stated(code, environment)
+    if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
+        for known in dict.fromkeys((code, value)):
+            note(known, environment, lam.parameter.type, cod)
+    origin = NOWHERE if closed else Program(lam)
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers)
+
+
+def stage(
+    f: Callable[..., Any],
+    captured: Captured,
+    types: list[Type],
+    dom: Type,
+    arity: int,
+    own: Trace,
+    fixed: tuple[int, ...] = (),
+    given: Given = NOT_GIVEN,
+) -> tuple[Any, Type, tuple[int, ...], Answers | None]:
+    """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
+
+    The third result says which of these inputs are code all the same, `fixed` which ones were known to be: those that
+    have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
+    Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last one is what Python was
+    told of the inputs that are `given`.
+    """
+    check_arity(f, arity, dom)
+    cods: list[Type] = []
+    told: list[Answers | None] = []
+    live = False  # whether rules that captured what is mapped are closed in the trace
+    inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
+    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
+    inputs += [None] * (len(structs) - len(inputs))
+    start = len(types)
+    varied = frozenset([start + i for i in given.varied])
+    wanted: set[int] = set()
+    looked: set[int] = set()
+    numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
+    around = running_trace()
+    runs: list[bool] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        runs.append(True)
+        asked = Asked(inputs, varied, around, numbers=bool(captured.written))
+        if not own.closed:
+            asked.begin(leaves)
+        try:
+            if fixed:
+                known = lambda i: as_number(inputs[i]) if i in numbers else inputs[i]
+                leaves = tuple(known(i) if i in fixed else leaf for i, leaf in enumerate(leaves))
+            values, x = unflatten(leaves, (types, dom), own)
+            inside.clear()
+            for i, v in enumerate(values):
+                if isinstance(v, jax.core.Tracer) and i not in fixed:
+                    inside[i] = weakref.ref(v)
+            room = nullcontext() if own.closed else users_own()
+            with captured.rebuilt(values, asked.settled) as rebuilt, closing() if live else nullcontext(), room:
+                result = rebuilt(*(x if arity != 1 else (x,)))
+            cods.append(_result_type(result, f))
+            told.append(asked.answers())
+            return flatten(result, cods[-1])
+        except Exception as error:
+            error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
+            raise
+        finally:
+            given.at_end(asked.settled)
+            wanted.update(asked.wanted)
+            looked.update(asked.looked)
+            asked.end()
+
+    def attempt(known: tuple[int, ...]) -> Any:
+        nonlocal fixed, live
+        fixed = known
+        if runs:
+            given.undo()
+        wanted.clear()
+        looked.clear()
+        try:
+            program = staging.program(flat, structs)
+        except Exception as error:
+            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set()
+            more = {*(held - numbers), *(wanted.intersection(knowable()) - set(known))}
+            numbers.update(held)
+            if not more and _is_mistaken(error):
+                more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
+            if not more:
+                raise
+            return attempt(tuple(sorted({*known, *more})))
+        if wanted and (more := wanted.intersection(knowable()) - set(known)):
+            return attempt(tuple(sorted({*known, *more})))
+        held = rules.held_tracers(program.jaxpr)
+        own.rules_capture = bool(held)
+        if mapped(held) and not live:
+            live = True
+            return attempt(known)
+        more = [i for i, v in inside.items() if any(v() is t for t in held)]
+        return attempt((*known, *more)) if more else program
+
+    def knowable() -> list[int]:
+        return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
+
+    def taken_for_values() -> Iterator[set[int]]:
+        """Inputs that Python, or what is not of Python, may take for the values that they are not, the likely first."""
+        yield looked.intersection(knowable())
+        yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
+        yield set(knowable())
+
+    with complaints():
+        program = traced_with_known(attempt, fixed, knowable)
+    return program, cods[-1], fixed, told[-1]
+
+
+def _is_mistaken(error: Exception) -> bool:
+    """Whether an error may be that of code which took a tracer for a value."""
+    kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError | NotImplementedError
+    return isinstance(error, kinds) and not isinstance(error, DiffcurryError) and not asks_for_value(error)
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether a value is known now, and no function."""
+    return isinstance(value, VALUES) and not isinstance(value, jax.core.Tracer)
+
+
+def _result_type(result: Any, f: Callable[..., Any]) -> Type:
+    if isinstance(result, jax.core.Tracer):
+        return leaf_type(result)
+    check_values(result)
+    for leaf in jax.tree.leaves(result, is_leaf=lambda v: isinstance(v, Opaque | Closure)):
+        if callable(leaf) and not isinstance(leaf, Opaque | Closure):
+            raise BareFunctionError(
+                "a Python function is returned, or put into data, and its domain is not known",
+                expected="a function value",
+                got=f"{leaf!r} in the result of {getattr(f, '__name__', f)}",
+                line=definition_line(leaf),
+                hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
+            )
+    require_values(result)
+    return abstract(type_of(result))

@@ -1,0 +1,133 @@
+"""Where functions can have read: the places that one walk has noted, and the values that it has still to look into."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections import deque
+from collections.abc import Iterable, Set
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from combinators.identity.bytecode import attribute_names, imported, is_note, loaded, noted, stored
+from compile_ccc.watching.foreign import PARTS, PLAINEST, attribute, is_constant
+from compile_ccc.watching.ran import is_odd, is_own
+from compile_ccc.watching.standard import Answers, cached
+from compile_ccc.watching.watch import BYTES, Watch
+
+_BUILTINS: Any = vars(builtins)
+_UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
+_BY_NAME = frozenset({"getattr", "hasattr", "vars", "dir", "eval", "exec"})  # variables of modules
+_OF_ITS_MODULE = frozenset({"globals", "eval", "exec"})
+
+
+class Unwatched(Exception):
+    """A program read what cannot be watched."""
+
+
+class Places:
+    """The places that were read, and the names of all attributes that the functions use."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.bytes = 0  # of arrays
+        self.names = set[str]()
+        self.by_name = False  # whether functions make up the names of what they read of modules
+        self.absent: dict[int, tuple[dict[str, Any], set[str]]] = {}  # of modules: names that are not there
+        self.named: set[tuple[int, str]] = set()  # variables that are watched
+        self.odd: dict[type, bool] = {}  # classes, and whether their objects say themselves what they are
+        self.waiting: list[tuple[Any, bool]] = []
+
+    def push(self, values: Iterable[Any], held: bool = False) -> None:
+        for value in values:
+            kind = type(value)
+            if kind not in PLAINEST and (kind in PARTS or self.is_odd(kind) or not is_constant(value)):
+                self.waiting.append((value, held))
+
+    def is_odd(self, kind: type) -> bool:
+        if kind not in self.odd:
+            self.odd[kind] = is_odd(kind)
+        return self.odd[kind]
+
+    def ask(self, name: str, answers: Answers) -> None:
+        """Watches what is answered, once for each name."""
+        if (0, name) not in self.named:
+            self.named.add((0, name))
+            self.watch.answers += answers
+
+    def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
+        """The variables of its module that a function reads, itself or in functions inside it."""
+        names, own = set(attribute_names(code)), noted(code)
+        others = set(loaded(code)) - variables.keys() - without
+        self.names |= names
+        if not others.isdisjoint(_UNKNOWN) or "import_module" in names:
+            raise Unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
+        self.by_name |= not others.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
+        if not others.isdisjoint(_OF_ITS_MODULE):
+            self.entries(variables, held=False)
+        if "__subclasses__" in names:
+            raise Unwatched("the subclasses of a class")
+        if others:
+            self.missing(variables, others)
+            for name in others & _BUILTINS.keys():
+                self.variable(_BUILTINS, name)
+        for name in imported(code, variables.get("__package__")):
+            for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
+                if whole in sys.modules:
+                    self.variable(sys.modules, whole)
+                else:
+                    self.missing(sys.modules, {whole})
+        for name in (*loaded(code), *stored(code)):
+            if name in variables and name not in without and not (name in own and self.note(variables[name])):
+                self.variable(variables, name)
+        if unset := stored(code) - variables.keys():
+            self.missing(variables, unset)
+
+    def note(self, value: Any) -> bool:
+        """Whether a value is one to take notes in, which make no difference to a function; it is not watched then."""
+        if is_note(value) and isinstance(value, list | deque):
+            self.watch.notebooks.append(
+                (value, 0 if isinstance(value, deque) else len(value))
+            )  # a deque may lose its first
+        return is_note(value)
+
+    def missing(self, variables: dict[str, Any], names: Set[str]) -> None:
+        """Names that a module does not have, and may get: such as those of builtins."""
+        self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
+
+    def variable(self, variables: dict[str, Any], name: str) -> None:
+        if (id(variables), name) not in self.named:
+            self.named.add((id(variables), name))
+            self.watch.variables.append((variables, name, variables[name]))
+            self.push([variables[name]])
+
+    def entries(self, d: Any, held: bool) -> None:
+        """All of a dictionary, or of the attributes of an object or class."""
+        keys, values = (dict.keys(d), dict.values(d)) if isinstance(d, dict) else (d.keys(), d.values())
+        if isinstance(d, dict):
+            self.watch.container(d)
+        else:
+            self.watch.whole(keys)
+            self.watch.whole(values)
+        self.push(keys, held)
+        self.push(values, held)
+
+    def array(self, array: np.ndarray) -> None:
+        if array.dtype.hasobject:
+            raise Unwatched("an array of objects")
+        self.bytes += array.nbytes
+        if self.bytes <= BYTES:
+            self.watch.array(array)
+
+    def cached(self, f: Any, held: bool) -> None:
+        """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
+        code = attribute(attribute(f, "__wrapped__"), "__code__")
+        if isinstance(code, types.CodeType) and is_own(code.co_filename):
+            remembered = cached(f)
+            if remembered is None:
+                raise Unwatched("what a function with a cache remembers")
+            self.watch.container(remembered[0])
+            self.push(remembered[1], held=True)

@@ -1,0 +1,205 @@
+"""A function made again with other values in its environment; what it writes then is written where it belongs.
+
+A function that captured numbers in containers gets copies of these.  What it changes in them is changed in the
+originals when it has run: Python sees a function that ran once, with numbers in the place of tracers.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.base import Composable
+from combinators.identity.bytecode import loaded
+from combinators.identity.rules import is_empty
+from combinators.types import Opaque, children
+from combinators.values import Closure
+from compile_ccc.watching.foreign import has_attributes
+from compile_ccc.watching.ran import Replaced
+from compile_ccc.watching.watch import Variable
+
+type Plan = Keep | Slot | Make | Copy
+type _Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """A value without environment: it stays the object that it is."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """An entry of the environment."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Make:
+    """A function or container that holds environment: made again from its parts."""
+
+    value: Any
+    parts: list[tuple[Any, Plan]]
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """An array of NumPy that is code: the program keeps what it holds now."""
+
+    array: np.ndarray
+
+
+class rebuilt:
+    """The value of a plan with other values in the place of the originals, inside of the `with`.
+
+    What was changed when it has run is written where it belongs, as `settled` gives it: that is said of a tracer.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        originals: Sequence[Any],
+        written: Sequence[Variable],
+        values: list[Any],
+        settled: Callable[[Any], Any],
+    ):
+        self._plan, self._originals, self._written, self._settled = plan, originals, written, settled
+        self._rebuild = _Rebuild(values)
+
+    def __enter__(self) -> Any:
+        return self._rebuild.build(self._plan)
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
+        copies = [*self._rebuild.copies, *((own, new, _held(own)) for own, new in with_attributes)]
+        if kind is None and (self._written or copies):
+            self._write(copies)
+
+    def _write(self, copies: list[_Copied]) -> None:
+        known = {id(v): original for v, original in zip(self._rebuild.values, self._originals, strict=True)}
+        known |= {id(copy): original for original, copy, _ in copies}
+
+        def settle(value: Any) -> Any:
+            leaves, form = jax.tree.flatten(value, is_leaf=lambda v: id(v) in known)
+            if not any(id(leaf) in known or isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+                return value
+            return form.unflatten([known[id(leaf)] if id(leaf) in known else self._settled(leaf) for leaf in leaves])
+
+        for original, copy, held in copies:
+            if not _same(_held(copy), held):
+                new = {k: settle(v) for k, v in copy.items()} if isinstance(copy, dict) else list(map(settle, copy))
+                original.clear()
+                (original.update if isinstance(copy, dict) else original.extend)(new)
+        for variable in self._written:
+            variable.write(settle)
+
+
+def _held(container: Any) -> list[Any]:
+    return [*container.keys(), *container.values()] if isinstance(container, dict) else list(container)
+
+
+def _same(left: list[Any], right: list[Any]) -> bool:
+    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
+
+
+class _Rebuild:
+    """Follows a plan with new environment values."""
+
+    def __init__(self, values: list[Any]):
+        self.values = values
+        self.made: dict[int, Any] = {}
+        self.copies: list[_Copied] = []
+        self.functions: list[tuple[Any, Any]] = []  # whose attributes may change
+
+    def build(self, plan: Plan) -> Any:
+        match plan:
+            case Keep(value):
+                return value
+            case Slot(index):
+                return self.values[index]
+            case Copy(array):
+                return array.copy()
+            case Make():
+                if id(plan) not in self.made:
+                    self.made[id(plan)] = self._make(plan)
+                return self.made[id(plan)]
+            case _:
+                assert_never(plan)
+
+    def _make(self, plan: Make) -> Any:
+        value = plan.value
+        if isinstance(value, types.FunctionType):
+            return self._function(plan, value)
+        parts = [(label, self.build(part)) for label, part in plan.parts]
+        match value:
+            case types.MethodType():
+                return types.MethodType(parts[1][1], parts[0][1])
+            case functools.partial():
+                count = len(value.args)
+                return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
+            case Composable():
+                return value.with_functions([part for _, part in parts])
+            case dict() if type(value) is dict:
+                copy = dict(parts)
+            case _:
+                copy = children(value)[1].unflatten([part for _, part in parts])
+        if isinstance(copy, dict | list | deque):
+            self.copies.append((value, copy, _held(copy)))
+        return copy
+
+    def _function(self, plan: Make, f: types.FunctionType) -> Any:
+        """A cell without environment stays the same object, since the function may assign to it."""
+        plans = dict(zip(places(f), (part for _, part in plan.parts), strict=True))
+        cells = f.__closure__ or ()
+        varying = [("cell", i) in plans and not isinstance(plans["cell", i], Keep) for i in range(len(cells))]
+        new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
+        new_globals = f.__globals__
+        given = {n: p for (kind, n), p in plans.items() if kind == "global" and not isinstance(p, Keep)}
+        if given:
+            new_globals = Replaced(f.__globals__, {n: self.build(p) for n, p in given.items()})
+        new = types.FunctionType(f.__code__, new_globals, f.__name__, None, new_cells)
+        self.made[id(plan)] = new  # before its parts: it may capture itself
+        new.__dict__.update(f.__dict__)
+        self.functions.append((f, new))
+        new.__qualname__, new.__module__ = f.__qualname__, f.__module__
+        new.__defaults__ = tuple(self.build(p) for (kind, _), p in plans.items() if kind == "default") or None
+        new.__kwdefaults__ = {n: self.build(p) for (kind, n), p in plans.items() if kind == "keyword"} or None
+        for i, cell in enumerate(new_cells):
+            if varying[i]:
+                cell.cell_contents = self.build(plans["cell", i])
+        return new
+
+
+def is_guarded(value: Any) -> bool:
+    """Whether a class written in Python decides what of its objects is seen: it may raise on any question."""
+    kind = type(value)
+    return type(kind.__getattribute__) is types.FunctionType and not issubclass(kind, jax.core.Tracer)
+
+
+def is_environment(value: Any) -> bool:
+    """Whether a captured value is read anew at each call."""
+    if is_guarded(value) or has_attributes(value):
+        return False
+    if isinstance(value, np.ndarray | np.generic):
+        return bool(jnp.issubdtype(value.dtype, np.inexact))
+    return isinstance(value, float | complex | jax.Array | Closure | Opaque)
+
+
+def places(f: types.FunctionType) -> list[tuple[str, Any]]:
+    """Where a function holds values: its cells, defaults, and those of the global names that are of its environment."""
+    variables, defaults = f.__globals__, f.__defaults__ or ()
+    found = [("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not is_empty(cell)] if f.__closure__ else []
+    found += [("default", i) for i in range(len(defaults))] if defaults else []
+    found += [("keyword", name) for name in f.__kwdefaults__] if f.__kwdefaults__ else []
+    return found + [("global", n) for n in loaded(f.__code__) if n in variables and is_environment(variables[n])]

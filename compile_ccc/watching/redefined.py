@@ -1,0 +1,105 @@
+"""Rules of derivatives that are defined again: `f.defjvp` and `f.defvjp` change a function that others have captured.
+
+What JAX keeps of jitted functions and of the bodies of loops holds the rules that it met.  So JAX forgets it when one
+of the rules has changed that a function reaches which is traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+
+from combinators.identity.bytecode import attribute_names
+from combinators.identity.identity import Interned
+from combinators.identity.rules import PLAIN, global_names, has_rule, is_empty, is_global_of_jax, walked
+from combinators.types import Opaque
+from combinators.values import Closure
+from compile_ccc.watching.foreign import PLAINEST, own_file
+from compile_ccc.watching.ran import is_odd, is_own
+
+_last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
+_LONG = 1024  # containers of more parts hold no functions
+_CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
+_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
+
+
+def has_lasting_rules(f: Any) -> bool:
+    """Whether all rules that a function reaches may be kept beyond the trace that is running: they capture none of it.
+
+    JAX forgets its programs if one of them was another when it was last seen.
+    """
+    rules = [(g, *walked(g)) for g in _reached(f)]
+    if not rules:
+        return True
+    if any(_last.get(g, key) != key for g, key, _ in rules):
+        jax.clear_caches()
+    _last.update((g, key) for g, key, tracers in rules if not tracers)
+    return not any(tracers for _, _, tracers in rules)
+
+
+def _reached(f: Any) -> list[Any]:
+    """The users' functions with rules that a function can call, as far as variables and attributes tell."""
+    found, waiting = [], [f]
+    seen: dict[int, Any] = {}  # held, so that no other value takes its place
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind in PLAINEST or id(value) in seen:
+            continue
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
+            continue
+        seen[id(value)] = value
+        if has_rule(value):
+            if is_global_of_jax(value):
+                continue
+            found.append(value)
+        waiting += _parts(value)
+    return found
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a value holds that a function can call; of installed packages, only what functions and objects captured."""
+    match value:
+        case types.FunctionType():
+            held = [cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell)]
+            defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            return held + defaults + (_read(value) if is_own(value.__code__.co_filename) else [])
+        case types.MethodType():
+            return (value.__self__, value.__func__)
+        case staticmethod() | classmethod():
+            return (value.__func__,)
+        case property():
+            return (value.fget,)
+        case functools.partial():
+            return (value.func, *value.args, *value.keywords.values())
+        case Mapping() | Sequence() | Set() if len(value) > _LONG:
+            return ()  # data
+        case Mapping():
+            return value.values()
+        case Sequence() | Set():
+            return value
+        case type():
+            own = is_own(own_file(sys.modules.get(value.__module__)))
+            return [part for kind in value.__mro__ for part in vars(kind).values()] if own else ()
+        case types.ModuleType():
+            return ()
+        case _:
+            return (*getattr(value, "__dict__", {}).values(), type(value))
+
+
+def _read(f: types.FunctionType) -> list[Any]:
+    """What a function reads by global names; of modules, the attributes of the names that it uses."""
+    read: list[Any] = []
+    for name in global_names(f):
+        value = f.__globals__[name]
+        read.append(value)
+        if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
+            read += [vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value)]
+    return read

@@ -1,0 +1,89 @@
+"""State that a function keeps on objects: the tracers that it left there, as the values that they stand for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.core
+
+from compile_ccc.watching.foreign import DATA, QUIET, package
+from compile_ccc.watching.places import Unwatched
+from compile_ccc.watching.reached import Walk
+from compile_ccc.watching.watch import LIMIT
+
+
+def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> bool:
+    """Puts values in the place of tracers in the objects, modules and containers that a function reaches.
+
+    Whether there were any.
+    """
+    left: list[Any] = []
+
+    def noted(tracer: Any) -> Any:
+        left.append(tracer)
+        return settled(tracer)
+
+    with suppress(Exception):  # of more than can be looked at, and of what runs a user's code: what was met is settled
+        _Settling(roots, noted)
+    return bool(left)
+
+
+class _Settling(Walk):
+    """The walk that settles what it meets; what cannot be watched does not stop it."""
+
+    limit = 10 * LIMIT
+
+    def __init__(self, roots: Iterable[Any], settled: Callable[[Any], Any]):
+        self.settled = settled
+        super().__init__(None, roots)
+
+    def variable(self, variables: dict[str, Any], name: str) -> None:
+        self._in(variables, [name])
+        super().variable(variables, name)
+
+    def entries(self, d: Any, held: bool) -> None:
+        if len(d) > self.limit:
+            return
+        if issubclass(type(d), dict):
+            self._in(d, list(dict.keys(d)))
+        super().entries(d, held)
+
+    def value(self, value: Any, held: bool) -> None:
+        if issubclass(type(value), DATA) and len(value) > self.limit:
+            return
+        if issubclass(type(value), list | deque):
+            self._in(value, range(len(value)))
+        with suppress(Unwatched):
+            super().value(value, held)
+
+    def note(self, value: Any) -> bool:
+        if noted := super().note(value):
+            self.push([value])
+        return noted
+
+    def scope(self, scope: Any) -> None:
+        with suppress(Unwatched):
+            super().scope(scope)
+
+    def module(self, module: ModuleType) -> None:
+        if package(vars(module).get("__name__")) not in QUIET:
+            super().module(module)
+
+    def array(self, array: Any) -> None:
+        pass
+
+    def _in(self, container: Any, keys: Iterable[Any]) -> None:
+        for key in keys:
+            old = container[key]
+            kind = type(old)  # what an object says that it is may be the user's
+            if issubclass(kind, jax.core.Tracer):
+                container[key] = self.settled(old)
+            elif issubclass(kind, tuple):
+                leaves, form = jax.tree.flatten(old)
+                if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+                    container[key] = form.unflatten(map(self.settled, leaves))

@@ -1,0 +1,1 @@
+"""What users call: derivatives in JAX's words, and derivatives of one's own."""

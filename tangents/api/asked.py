@@ -1,0 +1,90 @@
+"""Arguments by which a derivative is asked for, and calls of derivatives of Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any
+
+import jax
+
+from combinators.depth import deep
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from combinators.terms import Term
+from combinators.types import is_discrete, no_types, type_of
+from combinators.values import Closure
+from compile_ccc.arrow import positional
+from compile_ccc.asking.ruled_calls import asking_in_rules
+from compile_ccc.dispatch import MISSED, Dispatch
+from compile_ccc.tracing.arguments import argument_type, is_function_value
+from compile_ccc.tracing.function import Found, Joined
+
+type Located = tuple[
+    Any, Closure, Any, Found | Joined | None
+]  # what is static, f as a closure, its argument, its trace
+
+
+def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Located]) -> Callable[..., Any]:
+    """The function of f's arguments that applies an operation to f as a closure, `on` these arguments."""
+    calls = Dispatch(operation.runs)
+
+    def of_arguments(*arguments: Any, **keywords: Any) -> Any:
+        result = MISSED if keywords else calls.again(arguments)
+        return called(arguments, keywords) if result is MISSED else result
+
+    @deep
+    @asking_in_rules
+    def called(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        static, closure, x, found = on(*positional(f, arguments, keywords))
+        result = operation(static, closure, x)
+        calls.note(arguments, static, closure, x, None if keywords else found, result)
+        return result
+
+    return of_arguments
+
+
+def named(derivative: Callable[..., Any], f: Any) -> Callable[..., Any]:
+    """The derivative with the name, signature and docstring of f, if f has them."""
+    return (
+        update_wrapper(derivative, f, updated=()) if callable(f) and not isinstance(f, Closure | Term) else derivative
+    )
+
+
+def is_one(argnums: Any) -> bool:
+    """Whether `argnums` names one argument, rather than being a tuple or list of them."""
+    return not isinstance(argnums, tuple | list)
+
+
+def asked_arguments(
+    argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
+) -> tuple[int, ...]:
+    """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
+    no_types(arguments)
+    numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
+    if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
+        raise ArgumentError(
+            "argnums is not an int, or a tuple of ints",
+            expected="positions of arguments",
+            got=repr(argnums),
+            hint="arguments are named by their places, which count from 0",
+        )
+    for i in numbers:
+        if not -len(arguments) <= i < len(arguments):
+            raise ArityError(
+                "argnums names an argument that is not there",
+                expected=f"below {len(arguments)}",
+                got=str(i),
+                hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
+            )
+        if type(arguments[i]) is float:
+            continue
+        leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
+        real = (callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves)
+        if not allow_int and not any(real):
+            raise NotDifferentiableError(
+                f"the gradient by argument {i} is asked for, and it is discrete",
+                expected="an argument with floating-point numbers or functions in it",
+                got=argument_type(arguments[i]),
+                hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
+            )
+    return tuple([i % len(arguments) for i in numbers])

@@ -1,0 +1,217 @@
+"""The derivative functions, with JAX's signatures, over Python functions, arrows, terms and closures.
+
+Each is one compiled call of the closure that the function is: its captured values and the arguments go in, value and
+cotangents come out, so an equal function made anew compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from combinators.context import extend
+from combinators.depth import deep
+from combinators.edges import flags
+from combinators.errors import NotDifferentiableError, UnsupportedError
+from combinators.meaning.infer import infer
+from combinators.terms import Eval
+from combinators.types import Tensor, no_types, pack, type_of
+from combinators.values import Closure
+from compile_ccc.arrow import closure_of
+from compile_ccc.asking.ruled_calls import asking_in_rules
+from compile_ccc.carriers import in_lambda
+from compile_ccc.tracing.function import seal
+from tangents.api.auxiliary import called, check_pair, setting_aside
+from tangents.api.calling import of_arguments
+from tangents.api.pullbacks import Pullback, pullback_of
+from tangents.cotangents.leaves import alike, dense, filled, placed, structs
+from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
+from tangents.operators import differential
+from tangents.represent import rep, space_named
+from tangents.spaces.functions import check_environments, is_unknown
+from tangents.spaces.space import Space
+
+
+def value_and_grad(
+    fun: Any,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    functions: str = "environment",
+) -> Callable[..., tuple[Any, Any]]:
+    """A function like f that gives (f's value, its gradient), with the signature of `jax.value_and_grad`.
+
+    f gives a scalar of a real dtype; with `has_aux`, a pair (scalar, aux), and the value is that pair.  `argnums`
+    says by which positional arguments to differentiate: an int, or a tuple, then the gradient is a tuple.  A gradient
+    has the structure, shapes and dtypes of its argument, with zeros at integers; of a function argument it is a
+    `Closure` over the gradients of what it captured, or with functions="list" the `Calls` of it.  An argument without
+    any real number is refused, unless `allow_int` is set: then its gradient is zeros of its own dtypes.  With
+    `holomorphic`, arguments and result are complex, and the gradient is the complex derivative.
+
+    Raises `NotDifferentiableError` for a discrete argument or a result that is no such scalar, and what `ccc` raises.
+    (Paper 003, figures 2, 3 and 5.)
+    """
+    return _gradient(fun, argnums, has_aux, functions, allow_int, holomorphic)
+
+
+def grad(
+    fun: Any,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    functions: str = "environment",
+) -> Callable[..., Any]:
+    """A function like f that gives its gradient, with the signature of `jax.grad`; with `has_aux`, (gradient, aux).
+
+    See `value_and_grad`.
+    """
+    return _gradient(fun, argnums, has_aux, functions, allow_int, holomorphic, alone=True)
+
+
+def _gradient(
+    f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, holomorphic: bool, alone: bool = False
+) -> Any:
+    space_named(functions)
+    flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
+
+    def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
+        return _Spec(arity, asked, not is_tuple, has_aux, functions, alone, holomorphic)
+
+    return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
+
+
+@deep
+def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "environment") -> tuple[Any, ...]:
+    """(f's value at the primals, its pullback there), like `jax.vjp`; with `has_aux`, (value, pullback, aux).
+
+    The pullback takes a cotangent with the structure, shapes and dtypes of the value, and gives a tuple of one
+    cotangent for each primal.  It is a value: pure, compiled once, applied many times; a pytree that leaves `jax.jit`.
+
+    Raises `ArgumentError` for a cotangent that does not fit, and what `value_and_grad` raises for a program.
+    (Paper 003, figure 2: vjp.)
+    """
+    flags(has_aux=has_aux)
+    no_types(primals)
+    if has_aux:
+        with called(primals) as back:
+            return back(_vjp(setting_aside(fun, primals, tuple(range(len(primals)))), primals, True, functions))
+    return _vjp(fun, primals, False, functions)
+
+
+@asking_in_rules
+def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tuple[Any, ...]:
+    unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
+    asked = (space_named(functions), has_aux, unknown)
+    y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
+    if not unknown and functions == "environment":
+        pullback = pullback.onto(primals)  # whose functions have names
+    pullback = pullback.lifted() if in_lambda() else pullback
+    return (y, pullback, aux) if has_aux else (y, pullback)
+
+
+@dataclass(frozen=True)
+class _Spec:
+    arity: int
+    asked: tuple[int, ...]
+    one: bool = True
+    has_aux: bool = False
+    functions: str = "environment"
+    alone: bool = False  # without the value
+    holomorphic: bool = False
+
+
+@differential
+def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
+    infer(Eval(), (f, x))
+    space = space_named(spec.functions)
+    arguments = [x] if spec.arity == 1 else list(x)
+    check_environments([arguments[i] for i in spec.asked], space)
+    marked = [
+        activate(a, space.is_leaf) if i in spec.asked else hold(a, space.is_leaf) for i, a in enumerate(arguments)
+    ]
+    environment = hold(f.environment, space.is_leaf)
+    y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
+    result = release(y)
+    if spec.has_aux:
+        check_pair(result)
+    value, part = (result[0], "first component") if spec.has_aux else (result, "result")
+    _check_scalar(value, part, spec.holomorphic)
+    seed = type_of(value).dtype.type(1)
+    _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
+    by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
+    gradients = tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    whole = gradients[0] if spec.one else gradients
+    return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
+
+
+def gradient(f: Closure, x: Any) -> Any:
+    """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
+    return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
+
+
+@differential
+def _value_and_pullback(
+    asked: tuple[Space, bool, bool], f: Closure, primals: tuple[Any, ...]
+) -> tuple[Any, Pullback, Any]:
+    space, has_aux, as_they_are = asked
+    infer(Eval(), (f, pack(primals)))
+    check_environments(primals, space)
+    marked = activate(primals, space.is_leaf)
+    environment = hold(f.environment, space.is_leaf)
+    y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
+    aux = None
+    if has_aux:
+        check_pair(release(y))
+        y, aux = y
+    primal = type_of(release(y))
+    types = activate(primal, space.is_leaf)
+    _no_listed_function(types, space)
+    forms: list[Any] = []
+
+    def linear(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        numbered = zip(filled(ZERO, types, space.is_leaf), cotangents, strict=True)
+        held = marks(y, space.is_leaf)
+        g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
+        _, g_primals = split(pullback(Sparse({0: g}) if has_aux and g is not ZERO else g), environment)
+        wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
+        whole = (dense if as_they_are else alike)(wrapped, marked, space.is_leaf)
+        leaves, form = jax.tree.flatten(whole)
+        forms.append(None if as_they_are else form)
+        return whole if as_they_are else tuple(leaves)
+
+    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
+    closure = seal(linear, domain)
+    return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
+
+
+def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
+    type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
+    if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
+        is_complex = isinstance(type, Tensor) and jnp.issubdtype(type.dtype, np.complexfloating)
+        raise NotDifferentiableError(
+            f"the gradient is asked of a function whose {part} is no {'complex' if holomorphic else 'real'} scalar",
+            expected=f"a scalar of a {'complex' if holomorphic else 'floating-point'} dtype",
+            got=type,
+            hint="of a complex result, take the absolute value or a part, or set holomorphic; vjp takes any cotangent"
+            if is_complex
+            else "sum it up, or use vjp, whose pullback takes a cotangent of any shape",
+        )
+
+
+def _no_listed_function(types: Any, space: Space) -> None:
+    if any(map(space.is_leaf, jax.tree.leaves(types, is_leaf=space.is_leaf))):
+        raise UnsupportedError(
+            "the list cotangent of a function has no fixed size, so a pullback over it cannot be compiled ahead",
+            expected="a result without functions",
+            got="a function in the result",
+            hint='use functions="environment", or represent(term, functions="list")',
+        )

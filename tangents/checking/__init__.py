@@ -1,0 +1,1 @@
+"""Holding laws, arrows, derivatives and costs against random examples."""

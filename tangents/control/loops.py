@@ -1,0 +1,228 @@
+"""Representation of fold, scan and map: an iterated `eval`, in whichever tangent space for functions.
+
+    s1, pb1 = eval (f, (s0, x0));  s2, pb2 = eval (f, (s1, x1));  ...         forward, one `lax.scan`
+    pullback: gs, gx, gf from the last pullback to the first; gf summed        backward, one `lax.scan`
+
+What f captured gets the sum of its cotangents over the iterations; a list tangent is stacked instead, and becomes one
+block of calls with a leading axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from combinators.errors import UnsupportedError
+from combinators.meaning.infer import carried
+from combinators.memo import Table
+from combinators.terms import Fold, Scan
+from combinators.values import Closure
+from compile_ccc.jaxprs import compat
+from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recording import record, recorded, row_types
+from compile_ccc.jaxprs.scans import scan
+from tangents.control.ahead import ahead
+from tangents.control.once import Once
+from tangents.control.steps import Step
+from tangents.cotangents.calls import Calls
+from tangents.cotangents.leaves import arriving, filled, placed, present, structs
+from tangents.cotangents.residuals import Pulled, Residuals
+from tangents.cotangents.sparse import (
+    ZERO,
+    Cotangent,
+    IsLeaf,
+    Sparse,
+    is_active,
+    marks,
+    nothing,
+    pair,
+    parts,
+    plus,
+    release,
+    remark,
+)
+from tangents.spaces.space import Representation, Represented, Space
+from tangents.spaces.widening import widening
+
+type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
+
+
+def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Represented:
+    """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ()."""
+    leaf, scans = space.is_leaf, isinstance(term, Scan)
+    x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
+    state_type = carried(term, *release((f, state, xs)))
+    state, narrowed = widening(state, state_type, leaf)
+
+    def step(s: Any, x: Any, s_marks: tuple[bool, ...]) -> Represented:
+        y, pb = space.eval(rep, f, (remark(s, s_marks, leaf), remark(x, x_marks, leaf)))
+        after, out = y if scans else (y, ())
+        after, narrowed = widening(after, state_type, leaf)
+
+        def pull(g: Cotangent) -> Cotangent:
+            g_after, g_out = parts(g)
+            g_after = narrowed(g_after)
+            return pb(pair(g_after, g_out) if scans else g_after)
+
+        return (after, out), pull
+
+    known = (space, term, *described((f, state, xs), leaf))
+    before = _held.get(known)
+    held: tuple[bool, ...] = marks(state, leaf) if before is None else before
+    made: list[Any] = []
+
+    def forward(s: Any, x: Any) -> Any:
+        (after, out), pb = step(s, x, held)
+        stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+        made[:] = [stays]
+        if stays != held:
+            return ()
+        after = remark(release(after), held, leaf)
+
+        def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
+            g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
+            g_s, g_x = parts(g_arguments)
+            return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
+
+        examples = (structs(after, leaf), structs(out, leaf))
+        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
+        made[:] = [stays, residuals, marks(out, leaf)]
+        return release(after), release(out), residuals.kept
+
+    while True:  # a leaf of the state stays held only if no iteration makes it active
+        check_state(remark(release(state), held, leaf), leaf)
+        program = record(forward, release(state), row_types(release(xs)), stays=True)
+        if made[0] == held:
+            break
+        held = made[0]
+    _held.put(known, held)
+    state = remark(release(state), held, leaf)
+    _, residuals, out_marks = made
+    states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
+    products, program = ahead(program, states, inputs)
+    run = Step(program, len(residuals.kept), states, len(inputs))
+
+    def body(s: Any, x: Any) -> Any:
+        after, out, kept = run(s, x)
+        return after, (out, kept)
+
+    last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse, term.unroll)
+    saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
+    last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        g_last, g_outputs = parts(g) if scans else (g, ZERO)
+        of_last, of_rows = arriving(g_last, last, leaf), arriving(g_outputs, outputs, leaf)
+        if not (of_last or of_rows):
+            return ZERO
+        active, pulled = moving(residuals, of_last, of_rows)
+        once = Once(pulled, run)
+
+        def backward(carry: Any, row: Any) -> Any:
+            (g_s, total, after), (saved, x, g_out) = carry, row
+            kept = run.all_kept(saved, x, after)
+            added, stacked, (calls, before, g_x) = once(kept, x, g_s, g_out)
+            g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
+            return (g_s, list(map(plus, total, added)), run.before(kept)), (stacked, calls, g_x)
+
+        start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
+        after = [ends[leaf] for leaf in run.carried]
+        (g_s, added, _), (stacked, calls, g_x) = scan(
+            backward, (start, once.zeros, after), (saved, inputs, of_rows), term.length, not term.reverse, term.unroll
+        )
+        kept = run.all_rows(saved, inputs, after, term.reverse)
+        total = once.totals(added, stacked, kept, inputs, start, of_rows)
+        g_f = placed({**total, **_stacked(calls)}, f, leaf)
+        return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
+
+    result = (last, outputs) if scans else last
+    return result, pullback if is_active(result, leaf) else nothing
+
+
+def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
+    """The rule of map: every row has its own pullback; cotangents of what f captured are summed over the rows."""
+    leaf = space.is_leaf
+    x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
+    made: list[Any] = []
+
+    def forward(x: Any) -> Any:
+        y, pb = space.eval(rep, f, remark(x, x_marks, leaf))
+
+        def pull(g: Found) -> tuple[Found, Found]:
+            g_f, g_x = parts(pb(placed(g, y, leaf)))
+            return present(g_f, f, leaf), present(g_x, xs, leaf)
+
+        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x))
+        made[:] = [residuals, marks(y, leaf)]
+        return release(y), residuals.kept
+
+    program = record(forward, row_types(release(xs)), stays=True)
+    residuals, y_marks = made
+    run, inputs = Step(program, len(residuals.kept), 0, again=False), jax.tree.leaves(release(xs))
+    ys, kept = jax.vmap(run)(release(xs))
+    saved = run.saved(kept, ys)
+    ys = remark(ys, y_marks, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        of_rows = arriving(g, ys, leaf)
+        once = Once(residuals.at(of_rows), run)
+
+        def backward(saved: list[Any], x: list[Any], g_y: Found) -> Any:
+            return once(run.all_kept(saved, x, []), x, g_y)
+
+        added, stacked, (calls, g_x) = jax.vmap(recorded(backward))(saved, inputs, of_rows)
+        added = [jnp.sum(c, 0, dtype=c.dtype) for c in added]
+        total = once.totals(added, stacked, run.all_rows(saved, inputs, [], False), inputs, of_rows)
+        return pair(placed({**_stacked(calls), **total}, f, leaf), placed(_stacked(g_x), xs, leaf))
+
+    return ys, pullback if is_active(ys, leaf) else nothing
+
+
+def moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[set[int], Pulled]:
+    """The leaves of the state whose cotangents arrive in some step, and the pullback of a step for these."""
+    active = set(of_last)
+    while True:
+        _, found, _ = residuals.reached(active, of_rows)
+        if not (more := {i for i, flags in found.items() if any(jax.tree.leaves(flags))} - active):
+            break
+        active |= more
+    while True:  # a rule of the user's may give what depends on none of them
+        pulled = residuals.at(active, of_rows)
+        if not (more := pulled.result[1].keys() - active):
+            return active, pulled
+        active |= more
+
+
+_held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  # or loops in loops would unfold
+
+
+def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
+    """All that the marks of what is worked out from x depend on."""
+    leaves, form = jax.tree.flatten(release(x))
+    return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
+
+
+def check_state(state: Any, leaf: IsLeaf) -> None:
+    """Raises `UnsupportedError` for a function in the state of a loop in the list tangent."""
+    if any(isinstance(x, Closure) for x in jax.tree.leaves(state, is_leaf=leaf)):
+        raise UnsupportedError(
+            "the list tangent of a function in the state of a loop grows with every step",
+            expected="a loop state of arrays",
+            got="a function value in the state",
+            hint='use functions="environment", whose tangents keep their size',
+        )
+
+
+def _stacked(found: Found) -> Found:
+    return {i: c.stacked() if isinstance(c, Calls) else c for i, c in found.items()}
+
+
+def _zeros(like: Any) -> Any:
+    return jnp.zeros(like.shape, like.dtype)
+
+
+def _triple(*components: Cotangent) -> Cotangent:
+    return Sparse(enumerate(components))

@@ -1,0 +1,204 @@
+"""Sums over the steps of a backward loop: what is linear in a step's cotangent is worked out once, after the loop.
+
+    Σ A xᵢ = A Σ xᵢ               the sum of the xᵢ alone is carried
+    Σ aᵢ · bᵢ = [a] · [b]         the rows a and b are put out, and contracted after the loop (`contractions.py`)
+
+So is the cotangent of a matrix that each step multiplies with, of a bias that is broadcast, and of a table that is
+read.  The second equation is used where the rows that have to be put out are no larger than what would be carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+import numpy as np
+
+from compile_ccc.jaxprs.programs import Program, is_zero
+from compile_ccc.jaxprs.recording import recorded, run
+from tangents.control.contractions import CONTRACTIONS, Joined, bound, whole
+from tangents.control.steps import cheaply
+
+_ALWAYS = {"neg", "transpose", "reshape", "reduce_sum", "broadcast_in_dim", "squeeze", "rev", "slice", "copy"}
+_OF_ONE = {"mul", "dot_general", "div", "pad", "scatter-add", "dynamic_update_slice"}  # linear in one of their operands
+
+
+class Sums:
+    """The sums of outputs of a program over many runs; some of its inputs are `fixed`, and of others there are `rows`.
+
+    Each run gives what has to be `added`, and what has to be `stacked`; then `totals` are the sums.
+    """
+
+    def __init__(self, program: Program, fixed: Iterable[Any], rows: Iterable[Any], outputs: Sequence[int]):
+        self.program = program
+        self._made = {v: e for e in program.equations for v in e.outvars}
+        self._rows = set(rows)
+        self._varying = set(program.variables[len(program.constants) :]).difference(fixed)
+        for e in program.equations:
+            if e.effects or self._varying_of(e):
+                self._varying.update(e.outvars)
+        self._outputs = [program.outputs[i] for i in outputs]
+        _, stacked = self._reached(self._rows)
+        self.added, self._wanted = self._reached(self._rows.union(stacked))
+        self.stacked = self._fewest(set(program.variables) - self._varying)
+
+    def inside(self, others: Any) -> Program:
+        """The program of one run, which gives what is added, what is stacked, and the outputs with these numbers."""
+        numbers, form = jax.tree.flatten(others)
+        outputs = [*self.added, *self.stacked, *(self.program.outputs[i] for i in numbers)]
+        blanks = [0] * len(self.added), [0] * len(self.stacked), form.unflatten(numbers)
+        inputs = self.program.variables[len(self.program.constants) :]
+        return self.program.between(inputs, outputs, jax.tree.structure(blanks))
+
+    def totals(self, added: Sequence[Any], stacked: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+        """The sums of the outputs; `inputs` are the values of those that are fixed, and the rows of others."""
+        values = dict(zip(self.program.variables, (*self.program.constants, *inputs), strict=True))
+        rows = {v: values[v] for v in self._rows} | dict(zip(self.stacked, stacked, strict=True))
+        rows |= self._rows_again(rows, values)
+        fixed = {v: value for v, value in values.items() if v not in self._varying}
+        sums = dict(zip(self.added, added, strict=True))
+
+        def value(v: Any) -> Any:
+            return v.val if type(v) is jex.Literal else fixed[v]
+
+        def total(v: Any) -> Any:
+            if v not in sums:
+                sums[v] = jnp.sum(whole(rows[v]), 0, dtype=v.aval.dtype)
+            return sums[v]
+
+        for e in self._after(sums.keys() | rows.keys(), fixed.keys()):
+            if not self._varying_of(e):
+                fixed.update(zip(e.outvars, bound(e, map(value, e.invars)), strict=True))
+            elif self._contracts(e):
+                operands = [rows[v] if self._varies(v) else value(v) for v in e.invars]
+                sums[e.outvars[0]] = CONTRACTIONS[e.primitive.name].run(e, *operands)
+            else:
+                (sums[e.outvars[0]],) = bound(e, [total(v) if self._varies(v) else value(v) for v in e.invars])
+        return [total(v) for v in self._outputs]
+
+    def _varies(self, v: Any) -> bool:
+        return type(v) is not jex.Literal and v in self._varying
+
+    def _varying_of(self, e: Any) -> list[Any]:
+        return [v for v in e.invars if self._varies(v)]
+
+    def _later(self, rows: set[Any]) -> set[Any]:
+        """The values whose sums are better worked out after the loop, of which these are there as rows."""
+        later = set(rows)
+        size = lambda values: sum(v.aval.size for v in values)
+        for e in self.program.equations:
+            if not (varying := self._varying_of(e)) or e.effects or len(e.outvars) != 1:
+                continue
+            if self._contracts(e):
+                better = size({*varying} - rows) <= size(e.outvars)
+            else:
+                better = self._is_linear(e, varying) and (
+                    not later.isdisjoint(varying) or size(varying) < size(e.outvars)
+                )
+            later.update(e.outvars if better else ())
+        return later
+
+    def _reached(self, rows: set[Any]) -> tuple[list[Any], list[Any]]:
+        """What the sums of the outputs need, if there are these rows: sums of values, and rows of further ones."""
+        later = self._later(rows)
+        added: dict[Any, None] = {}
+        stacked: dict[Any, None] = {}
+        seen: set[Any] = set()
+        left = self._outputs[::-1]
+        while left:
+            v = left.pop()
+            if v in seen or v in self._rows:
+                continue
+            seen.add(v)
+            if v not in later or v in rows:
+                (stacked if v in rows else added)[v] = None
+            elif self._contracts(self._made[v]):
+                stacked.update(dict.fromkeys(x for x in self._varying_of(self._made[v]) if x not in self._rows))
+            else:
+                left += self._varying_of(self._made[v])[::-1]
+        return list(added), list(stacked)
+
+    def _fewest(self, fixed: set[Any]) -> list[Any]:
+        """What is put out for the rows that are wanted: of the same size, or parts that they are cheap to make of."""
+        size = lambda values: sum(v.aval.size for v in values)
+        parts = dict.fromkeys(part for v in self._wanted for part in self._parts(v))
+        again = cheaply(self.program, {*parts}, self._rows | fixed)
+        fewer = [v for v in parts if v not in again and v not in self._rows]
+        return fewer if size(fewer) < size(self._wanted) else self._wanted
+
+    def _rows_again(self, rows: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
+        """The rows that are wanted and not put out, from those that are."""
+        joined = [v for v in self._wanted if v not in rows]
+        wanted = list(dict.fromkeys(part for v in joined for part in self._parts(v) if part not in rows))
+        if not joined:
+            return {}
+        fixed = [v for v in values if v not in rows and v not in self._varying]
+        again = self.program.between([*fixed, *rows], wanted)
+        one = recorded(lambda *given: run(again, [*map(values.__getitem__, fixed), *given]), "rows")
+        made = rows | dict(zip(wanted, jax.vmap(one)(*rows.values()) if wanted else (), strict=True))
+        axis = lambda v: self._made[v].params["dimension"] + 1
+        return made | {v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in joined if v not in made}
+
+    def _parts(self, v: Any) -> list[Any]:
+        """What is concatenated to this value, if that varies; else the value."""
+        e = self._made.get(v)
+        if e is None or e.primitive.name != "concatenate" or len(self._varying_of(e)) != len(e.invars):
+            return [v]
+        return list(e.invars)
+
+    def _after(self, summed: Iterable[Any], fixed: Iterable[Any]) -> list[Any]:
+        """The equations to run after the loop: all that the outputs need, where these are summed, those fixed."""
+        known, needed = {*summed, *fixed}, []
+        wanted = {v for v in self._outputs if v not in known}
+        for e in reversed(self.program.equations):
+            if not wanted.isdisjoint(e.outvars):
+                needed.append(e)
+                wanted.update(v for v in e.invars if type(v) is not jex.Literal and v not in known)
+        return needed[::-1]
+
+    def _contracts(self, e: Any) -> bool:
+        rule = CONTRACTIONS.get(e.primitive.name)
+        return rule is not None and self._fits(e) and rule.fits(e, [self._varies(v) for v in e.invars])
+
+    def _fits(self, e: Any) -> bool:
+        """Whether what is written into is zero, for an operation that writes."""
+        return e.primitive.name not in ("scatter-add", "dynamic_update_slice") or self._is_zeros(e.invars[0])
+
+    def _is_zeros(self, v: Any) -> bool:
+        if type(v) is jex.Literal:
+            return is_zero(v)
+        e = self._made.get(v)
+        return e is not None and e.primitive.name == "broadcast_in_dim" and is_zero(e.invars[0])
+
+    def _is_linear(self, e: Any, varying: list[Any]) -> bool:
+        """Whether an operation is linear in what varies, whose sums are as exact as those of its result."""
+        (y,) = e.outvars
+        if not all(jnp.issubdtype(v.aval.dtype, np.inexact) for v in (y, *varying)):
+            return False
+        match e.primitive.name:
+            case name if name in _ALWAYS:
+                return True
+            case "convert_element_type":
+                return y.aval.dtype.itemsize <= varying[0].aval.dtype.itemsize
+            case "add" | "add_any" | "sub":
+                return len(varying) == 2 and all(v.aval.shape == y.aval.shape for v in varying)
+            case "concatenate":
+                return len(varying) == len(e.invars)
+            case name if name in _OF_ONE and len(varying) == 1:
+                which = [self._varies(v) for v in e.invars].index(True)
+                match name:
+                    case "mul" | "dot_general":
+                        return True
+                    case "pad":
+                        return which == 0 and is_zero(e.invars[1])
+                    case "div":
+                        return which == 0
+                    case "scatter-add":
+                        return which == 2 and self._fits(e)
+                    case _:
+                        return which == 1 and self._fits(e)
+            case _:
+                return False

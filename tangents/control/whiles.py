@@ -1,0 +1,239 @@
+"""Representation of while: an iterated `eval`, whose number of steps nobody knows.
+
+    while goes_on(s): s = f(s)           forwards: every m-th state is kept, in a fixed number of slots; when they are
+                                         full, every other one is dropped, and m doubles
+    for each block of steps, from the last: the steps run again from a state that was kept, and their residuals are
+    rows of one buffer; then the pullbacks of these steps                                           backwards
+
+So memory is bounded, and the number of steps is not.  With `max_steps` all residuals are rows of one buffer, and no
+step runs again.  In the list tangent, functions inside of the loop are what they captured: their calls are used up
+there, and `Captured` stands for their list, which has no size; with `max_steps` it has one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from combinators.context import Context
+from combinators.meaning.control import while_loop
+from combinators.meaning.infer import carried
+from combinators.memo import Table
+from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While, compose, prod
+from compile_ccc.jaxprs.recorder import Tape, aval_of
+from compile_ccc.jaxprs.recording import record, run
+from tangents.control.loops import check_state, described, moving
+from tangents.control.steps import Step
+from tangents.cotangents.leaves import arriving, filled, placed, present, structs
+from tangents.cotangents.residuals import Residuals
+from tangents.cotangents.sparse import (
+    ZERO,
+    Cotangent,
+    Sparse,
+    hold,
+    is_active,
+    marks,
+    nothing,
+    parts,
+    plus,
+    release,
+    remark,
+)
+from tangents.spaces.captured import captured, opened
+from tangents.spaces.space import Representation, Represented, Space
+from tangents.spaces.widening import widening
+
+type Rows = list[Any]
+
+# (goes_on, f, (s, ())) ↦ f s if goes_on s, else s
+_STEP = compose(
+    prod(Context(Proj(1), Proj(2) >> Proj(0), prod(Proj(0), Proj(2) >> Proj(0)) >> Eval() >> Tag(2))),
+    Case((Proj(1), prod(Proj(0), Proj(1)) >> Eval())),
+)
+
+_MOST, _LEAST, _BYTES = 512, 16, 2**24  # of states, and of rows of residuals, that are kept: as many as are so large
+
+
+def bounded(max_steps: int) -> Term:
+    """while[n] (goes_on, f, s) = fold of n steps that do nothing once the loop has ended: its calls have a list."""
+    return compose(prod(prod(Context(Proj(0), Proj(1))) >> Curry(_STEP), Proj(2), Const(())), Fold(length=max_steps))
+
+
+def repetition(
+    rep: Representation, inside: Space, space: Space, term: While, condition: Any, f: Any, state: Any
+) -> Represented:
+    """The rule of while; the steps are represented in the tangent space `inside`, in which functions are not leaves."""
+    check_state(state, space.is_leaf)
+    leaf, listed = inside.is_leaf, f
+    f, state = opened(f), opened(state)
+    state_type = carried(term, *release((condition, f, state)))
+    state, narrowed = widening(state, state_type, leaf)
+    asks = record(lambda s: inside.eval(rep, hold(opened(condition), leaf), hold(s, leaf))[0].value, release(state))
+    goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
+
+    held, program, silent, residuals = _step(rep, inside, f, state, state_type)
+    state = remark(release(state), held, leaf)
+    form = jax.tree.structure(release(state))
+    plain = Step(program, len(residuals.kept))
+    quiet = Step(silent, len(residuals.kept)) if program.jaxpr.effects else plain
+
+    def step(s: Any, once_more: bool = False) -> tuple[Any, Rows]:
+        after, kept = (quiet if once_more else plain)(form.unflatten(s))
+        return jax.tree.leaves(after), kept
+
+    start = jax.tree.leaves(release(state))
+    if not is_active(state, leaf) or all(held):
+        last = while_loop(goes_on, lambda s: step(s)[0], start, term.max_steps)
+        return remark(form.unflatten(last), held, leaf), nothing
+    types = jax.eval_shape(lambda s: step(s)[1], start)
+    if term.max_steps is None:
+        last, backwards = _checkpointed(goes_on, step, start, types)
+    else:
+        last, backwards = _buffered(goes_on, step, start, types, term.max_steps)
+    result = remark(form.unflatten(last), held, leaf)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        of_last = arriving(g, result, leaf)
+        if not of_last:
+            return ZERO
+        active, pulled = moving(residuals, of_last, ())
+
+        def back(row: Rows, carry: Any) -> Any:
+            g_s, total = carry
+            g_f, before, _ = pulled(plain.all_kept(row, [], []), [], g_s, {})
+            g_s = {i: before.get(i, jnp.zeros(g.shape, g.dtype)) for i, g in g_s.items()}
+            return g_s, {i: plus(total[i], g_f[i]) for i in total}
+
+        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in pulled.result[0].items()}
+        given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
+        g_s, total = backwards(back, (given, zeros))
+        g_f = captured(placed(total, f, leaf), f, listed, space)
+        return Sparse({1: g_f, 2: narrowed(placed(g_s, state, leaf))})
+
+    return result, pullback
+
+
+_held: Table[Any, tuple[bool, ...]] = Table("held states of whiles", entries=1024)
+
+
+def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any) -> tuple[Any, Any, Any, Residuals]:
+    """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
+    leaf, outside = space.is_leaf, jax.tree.leaves(release(f))
+    known = (space, *described((f, state), leaf))
+    held = _held.get(known) or marks(state, leaf)
+    made: list[Any] = []
+
+    def forward(s: Any) -> Any:
+        y, pb = space.eval(rep, f, remark(s, held, leaf))
+        after, narrowed = widening(y, state_type, leaf)
+        stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+        made[:] = [stays]
+        if stays != held:
+            return ()
+        after = remark(release(after), held, leaf)
+
+        def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
+            g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
+            return present(g_f, f, leaf), present(g_s, state, leaf), {}
+
+        residuals = Residuals(pull, (structs(after, leaf), {}), outside, ())
+        made[:] = [stays, residuals]
+        return release(after), residuals.kept
+
+    while True:  # a leaf of the state stays held only if no step makes it active
+        tape = Tape(forward, release(state))
+        if made[0] == held:
+            break
+        held = made[0]
+    _held.put(known, held)
+    return held, tape.giving(tape.result), tape.giving(tape.result, silent=True), made[1]
+
+
+type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs a pullback
+
+
+def _buffered(goes_on: Any, step: Any, start: list[Any], types: Rows, max_steps: int) -> Run:
+    more = lambda i, s: lax.bitwise_and(i < max_steps, goes_on(s))
+    count, last, rows = _filled(more, step, start, _rows(types, max_steps))
+    return last, lambda back, carry: _pulled(back, rows, count, carry)
+
+
+def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows) -> Run:
+    slots, size = _number(start), _number(types)
+    only, again = lambda s: step(s)[0], partial(step, once_more=True)
+
+    def segment(carry: Any) -> Any:
+        total, every, used, kept, s = carry
+        kept = [lax.dynamic_update_index_in_dim(slot, x, used, 0) for slot, x in zip(kept, s, strict=True)]
+        more = lambda at: lax.bitwise_and(at[0] < every, goes_on(at[1]))
+        steps, s = lax.while_loop(more, lambda at: (at[0] + 1, only(at[1])), (jnp.int32(0), s))
+        full = lambda now: now[1] == slots
+        every, used, kept = lax.while_loop(full, _halved, (every, used + 1, kept))
+        return total + steps, every, used, kept, s
+
+    begin = (jnp.int32(0), jnp.int32(size), jnp.int32(0), _rows(start, slots), start)
+    count, every, _, kept, last = lax.while_loop(lambda carry: goes_on(carry[-1]), segment, begin)
+
+    def backwards(back: Callable[..., Any], carry: Any) -> Any:
+        def block(at: Any) -> Any:
+            number, carry = at
+            first = (number - 1) * size
+            slot = first // every
+            s = [lax.dynamic_index_in_dim(x, slot, 0, keepdims=False) for x in kept]
+            away = first - slot * every
+            s = lax.fori_loop(0, away, lambda _, s: again(s)[0], s)
+            here = jnp.minimum(count - first, size)
+            _, _, rows = _filled(lambda i, _: i < here, again, s, _rows(types, size))
+            return number - 1, _pulled(back, rows, here, carry)
+
+        blocks = (count + size - 1) // size
+        return lax.while_loop(lambda at: at[0] > 0, block, (blocks, carry))[1]
+
+    return last, backwards
+
+
+def _halved(now: Any) -> Any:
+    """Every other state is dropped."""
+    every, used, kept = now
+    half = used // 2
+    fewer = [jnp.concatenate([x[::2], jnp.zeros_like(x[1::2])]) for x in kept]
+    return 2 * every, half, fewer
+
+
+def _filled(more: Any, step: Any, start: list[Any], rows: Rows) -> tuple[Any, list[Any], Rows]:
+    """Steps as long as there are `more`, with their residuals as rows: how many, the last state, and the rows."""
+
+    def body(at: Any) -> Any:
+        i, s, rows = at
+        s, kept = step(s)
+        return i + 1, s, [lax.dynamic_update_index_in_dim(row, x, i, 0) for row, x in zip(rows, kept, strict=True)]
+
+    return lax.while_loop(lambda at: more(*at[:2]), body, (jnp.int32(0), start, rows))
+
+
+def _pulled(back: Callable[..., Any], rows: Rows, count: Any, carry: Any) -> Any:
+    """The pullbacks of so many steps, from the last one."""
+
+    def body(at: Any) -> Any:
+        i, carry = at
+        row = [lax.dynamic_index_in_dim(x, i - 1, 0, keepdims=False) for x in rows]
+        return i - 1, back(row, carry)
+
+    return lax.while_loop(lambda at: at[0] > 0, body, (count, carry))[1]
+
+
+def _rows(types: Rows, count: int) -> Rows:
+    return [jnp.zeros((count, *aval_of(t).shape), aval_of(t).dtype) for t in types]
+
+
+def _number(types: Rows) -> int:
+    """How many of such values are kept, a power of two."""
+    size = sum(math.prod(t.shape) * t.dtype.itemsize for t in map(aval_of, types))
+    fits = 1 << max(0, (_BYTES // max(1, size)).bit_length() - 1)
+    return max(_LEAST, min(_MOST, fits))

@@ -1,0 +1,1 @@
+"""Cotangents: sparse inside a pullback, dense at the edge; what pullbacks keep."""

@@ -1,0 +1,1 @@
+"""Forward mode: terms on dual numbers, one case for each combinator."""

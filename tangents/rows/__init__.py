@@ -1,0 +1,1 @@
+"""The table: pullbacks and pushforwards of primitives."""

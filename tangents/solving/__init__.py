@@ -1,0 +1,1 @@
+"""Solvers with implicit derivatives, and differential equations."""

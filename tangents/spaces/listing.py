@@ -1,0 +1,120 @@
+"""Paper 003, figure 3: the tangent of a function value is the list of its calls.
+
+    T[τ ⇝ σ] = [(τ, T[σ])]
+
+`eval` records its argument and the cotangent of its result; `curry` runs the function again, forwards and backwards,
+for every recorded call, and sums the cotangents of what it captured.  To pull back a call of a function, nobody has to
+know what it captured.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from combinators.context import extend
+from combinators.depth import bottom_up
+from combinators.memo import ByObject
+from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.values import Closure
+from compile_ccc.jaxprs.scans import scan
+from tangents.cotangents.calls import Block, Calls, Captured
+from tangents.cotangents.leaves import fitted, gather, partly, placed, zero_leaf
+from tangents.cotangents.sparse import (
+    ZERO,
+    Cotangent,
+    Held,
+    IsLeaf,
+    activate,
+    hold,
+    is_active,
+    masked,
+    nothing,
+    pair,
+    plus,
+    release,
+    split,
+)
+from tangents.spaces.captured import no_leaf, of_captured, opened
+from tangents.spaces.functions import code_of
+from tangents.spaces.space import Representation, Represented, Space
+
+
+def is_function(value: Any) -> bool:
+    """A function value is one leaf: its tangent is its calls, whatever it captured."""
+    return isinstance(value, Closure)
+
+
+def eval(rep: Representation, f: Any, x: Any) -> Represented:
+    """eval (f, x) = let (y, pb) = f x in (y, λ g. ([(x, g)], pb g))"""
+    closure = code_of(f)
+    y, pb = rep(closure.code.body, extend(hold(closure.environment, is_function), x))
+    if isinstance(f, Held):
+        return y, lambda g: pair(ZERO, split(pb(g), closure.environment)[1])
+    y = activate(y, is_function)
+
+    def pullback(g: Cotangent) -> Cotangent:
+        call = Block(release(x), partly(g, y, is_function))
+        return pair(Calls(call), split(pb(g), closure.environment)[1])
+
+    return y, pullback
+
+
+def curry(rep: Representation, f: Curry, t: Any) -> Represented:
+    """curry f t = (g, λ calls. Σ of fst (snd (f (t, s)) gr) over (s, gr) in calls)"""
+    if not is_active(t, is_function):
+        return Held(Closure(f, release(t))), nothing
+
+    return Closure(f, t), lambda calls: pull_calls(rep, is_function, f, t, calls)
+
+
+def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Calls) -> Cotangent:
+    """Σ of fst (snd (f (t, s)) gr) over (s, gr) in calls: the cotangent of what a function captured, from its calls."""
+    if not is_active(t, is_leaf):
+        return ZERO
+
+    def again(s: Any, gr: Any, made: Any) -> Cotangent:
+        r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
+        return masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)
+
+    total: Cotangent = ZERO
+    for block in calls.blocks:
+        if isinstance(block, Captured):
+            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf))
+            continue
+        one = (block.argument, block.cotangent, block.valid)
+        total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
+    return total
+
+
+def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
+    """Σ over the rows of a block, one at a time: arrays are added up, calls of captured functions are stacked."""
+    rows = block.rows()
+    leaves = jax.tree.leaves(t, is_leaf=is_leaf)
+    summed = [i for i, leaf in enumerate(leaves) if not isinstance(leaf, Held | Closure)]
+
+    def step(total: list[Any], row: Any) -> Any:
+        parts = gather(again(*row), t, is_leaf)
+        added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
+        return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
+
+    total, calls = scan(
+        step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid), None, False
+    )
+    found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
+    return placed(found, t, is_leaf)
+
+
+_silent: ByObject[Term, bool] = ByObject("arrows that apply no function")
+
+
+def calls_nothing(f: Term) -> bool:
+    """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
+    return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
+
+
+_CALLING = (Eval, Fold, Scan, Map, Solve, While)
+
+
+LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

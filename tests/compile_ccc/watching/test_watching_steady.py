@@ -1,0 +1,69 @@
+"""What tells of nothing but its arguments is watched, or need not be: no program is traced anew because of it."""
+
+import functools
+import json
+import locale
+import math
+import os.path
+import pathlib
+import sys
+import types
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from compile_ccc.watching.ran import running
+from compile_ccc.watching.reached import reached
+
+
+def pure_functions(x):
+    parts = pathlib.PurePath("a/b.txt").suffix, os.path.join("a", "b"), json.loads("[2.0]"), ["a", "b"]
+    scale = functools.reduce(lambda a, b: a * b, [math.sqrt(4.0), len(parts[3])])
+    return scale * x * x if sys.version_info >= (3, 12) and isinstance(x, jax.Array) else x
+
+
+def with_a_cache(x):
+    return table(2) * x * x
+
+
+@functools.lru_cache
+def table(n):
+    return float(n)
+
+
+def with_a_path(x):
+    return len(FOLDER.name) * x * x
+
+
+FOLDER = pathlib.Path("data")
+
+
+class Scale(eqx.Module):
+    by: float
+
+    def __call__(self, x):
+        return self.by * x * x
+
+
+def with_a_module_of_equinox(x):
+    return SCALES[0](x)
+
+
+SCALES = [Scale(2.0)]
+
+
+@pytest.mark.parametrize("f", [pure_functions, with_a_cache, with_a_path, with_a_module_of_equinox])
+def test_what_is_not_state_is_not_traced_anew(f):
+    table(2)
+    with running() as ran:
+        jax.make_jaxpr(f)(1.0)
+    watch = reached(ran, [f])
+    assert (watch.reason, watch.holds()) == ("", True)
+
+
+@pytest.mark.parametrize("value", [np.ma.array([1, 2], mask=[False, True]), locale.localeconv, types.SimpleNamespace])
+def test_what_is_watched_or_not(value):
+    """Arrays that hold more than numbers are not watched, nor is the country; classes are."""
+    assert bool(reached(None, [value]).reason) == (value is not types.SimpleNamespace)
