@@ -13,15 +13,18 @@ from combinators.memo import ByObject
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
+_ITEMS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
 _SETS = _STORES | {"DELETE_GLOBAL", "DELETE_DEREF"}
 _NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
+_CHANGES = _NOTES | {"update", "setdefault", "insert", "appendleft", "pop", "popitem", "popleft", "remove", "clear"}
 
 
 class _Names(NamedTuple):
     attributes: tuple[str, ...]
     noted: frozenset[str]
     imported: tuple[tuple[str, int], ...]
+    sets_items: bool
 
 
 _loaded: ByObject[types.CodeType, tuple[str, ...]] = ByObject("variables in bytecode")
@@ -66,7 +69,8 @@ def _names(code: types.CodeType) -> _Names:
         for name, note in _uses(code):
             (notes if note else read).add(name)
         imports = dict.fromkeys([*_imports(code), *(name for names in inner for name in names.imported)])
-        found = _known.put(code, _Names(tuple(attributes), frozenset(notes - read), tuple(imports)))
+        sets = any(i.opname in _ITEMS for i in dis.get_instructions(code)) or any(names.sets_items for names in inner)
+        found = _known.put(code, _Names(tuple(attributes), frozenset(notes - read), tuple(imports), sets))
     return found
 
 
@@ -88,6 +92,12 @@ def stored(code: types.CodeType) -> frozenset[str]:
         names = names.union(*map(stored, _inner(code)))
         found = _stored.put(code, frozenset(names - {*code.co_cellvars, *code.co_varnames}))
     return found
+
+
+def changes(code: types.CodeType) -> bool:
+    """Whether a function may change a container, of its own or another's, itself or in functions inside it."""
+    names = _names(code)
+    return names.sets_items or not _CHANGES.isdisjoint(names.attributes)
 
 
 def is_note(value: Any) -> bool:

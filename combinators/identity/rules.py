@@ -11,7 +11,9 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import jax
@@ -20,7 +22,7 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
-from combinators.identity.bytecode import loaded, noted, stored
+from combinators.identity.bytecode import changes, loaded, noted, stored
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject
 
@@ -56,6 +58,14 @@ def walked(f: Any) -> tuple[Hashable, list[Any]]:
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
+    walk = _Walk()
+    for f in held_functions(program):
+        walk.of(f)
+    return walk.tracers
+
+
+def held_functions(program: Any) -> list[Any]:
+    """The functions in a program of JAX, and in the programs in it."""
     functions, seen, waiting = [], set[Any](), [program]
     while waiting:
         program = waiting.pop()
@@ -73,13 +83,26 @@ def held_tracers(program: Any) -> list[Any]:
                     waiting.append(value)
                 elif isinstance(value, FUNCTIONS):
                     functions.append(value)
+                elif _is_jaxs(kind) and callable(value) and is_dataclass(value):  # a callback of the host
+                    functions += [getattr(value, field.name) for field in fields(value)]
     if not functions:
         for program in seen:
             _without_functions.put(program, True)
+    return functions
+
+
+def held_in(program: Any, values: Sequence[Any]) -> list[int]:
+    """The places of those of these values, or cells, that a function in a program of JAX reaches when it runs."""
+    functions = held_functions(program) if values else []
+    if not functions:
+        return []
     walk = _Walk()
     for f in functions:
         walk.of(f)
-    return walk.tracers
+    met = [value for _, value in walk.numbers.values()]
+    cells = [cell for f in met if isinstance(f, types.FunctionType) for cell in f.__closure__ or ()]
+    reached = {*map(id, met), *map(id, cells)}
+    return [i for i, value in enumerate(values) if id(value) in reached]
 
 
 _without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
@@ -145,7 +168,8 @@ class _Walk:
     def function(self, f: types.FunctionType) -> Hashable:
         """The code of a function with what it captures; JAX's own functions read no variable of their module.
 
-        A user's that sets variables, or takes notes in them, counts by identity, too: another one has others.
+        A user's that sets variables, or takes notes in them, or changes containers that it captured, counts by
+        identity, too: another one has others.
         """
         jaxs = _is_jaxs(f)
         captured = tuple([self.of(v) for v in _cells(f, jaxs)])
@@ -155,7 +179,9 @@ class _Walk:
         if jaxs:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
-        own = Same(f) if stored(f.__code__) or noted(f.__code__) else None
+        holds_containers = True in [isinstance(v, list | dict | set | deque) for v in _cells(f, jaxs)]
+        is_own = stored(f.__code__) or noted(f.__code__) or (holds_containers and changes(f.__code__))
+        own = Same(f) if is_own else None
         return (f.__code__, captured, read, own, *defaults)
 
     def read(self, f: types.FunctionType, value: Any) -> Hashable:

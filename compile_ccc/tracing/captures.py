@@ -37,7 +37,8 @@ class Captured:
 
     `rebuilt(values, settled)` is the function with other values, inside of a `with`.  `kept` are the objects whose
     identity is in the key, `forms` those of the pytrees in it, `watch` the places that were read, but for the
-    `variables` whose values are environment, and `written` the variables that it sets itself.
+    `variables` whose values are environment, and `written` the variables that it sets itself.  `shared` are the objects
+    that may change and are in no key themselves: containers, and where numbers stand that it counts.
     """
 
     key: Hashable
@@ -49,6 +50,7 @@ class Captured:
     watch: Watch = field(default_factory=Watch)
     variables: list[Variable] = field(default_factory=list)
     written: list[Variable] = field(default_factory=list)
+    shared: list[Any] = field(default_factory=list)
 
 
 def captures(f: Any) -> Captured:
@@ -62,7 +64,16 @@ def captures(f: Any) -> Captured:
     written = list(reader.written.values())
     with_values = functools.partial(rebuilt, plan, reader.values, written)
     return Captured(
-        key, reader.names, reader.values, with_values, reader.kept, reader.forms, reader.watch, reader.places, written
+        key,
+        reader.names,
+        reader.values,
+        with_values,
+        reader.kept,
+        reader.forms,
+        reader.watch,
+        reader.places,
+        written,
+        reader.shared,
     )
 
 
@@ -80,6 +91,7 @@ class _Reader:
         self.written = written  # variables that are set by functions, so they are no environment
         self.are_read = are_read  # lists, by identity, in which one function takes notes and another one reads
         self.notes = set[int]()  # the other lists in which functions take notes
+        self.shared: list[Any] = []  # see `Captured`
         self.names: list[str] = []
         self.values: list[Any] = []
         self.kept: list[Any] = []
@@ -117,6 +129,8 @@ class _Reader:
         if parts is None or len(parts) > _LONG:
             return self.object(value), Keep(value)
         self.watch.container(value)
+        if isinstance(value, list | dict):
+            self.shared.append(value)
         named = loaded(value.__code__) if runs else ()
         if runs:
             self.sets(value, named)
@@ -128,6 +142,7 @@ class _Reader:
             note = label in notes and is_note(part) and not is_environment(part) and id(part) not in self.are_read
             if note:
                 self.notes.add(id(part))
+                self.shared.append(variable.owner if variable and isinstance(part, int | float) else part)
             key, plan = ("note", Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))
@@ -175,6 +190,7 @@ class _Reader:
         if not names.isdisjoint(module):
             found += [Variable(module, name) for name in {*names, *named} & module.keys()]
         self.written.update((variable.key, variable) for variable in found)
+        self.shared += [variable.owner for variable in found]
 
     def variable(self, variable: Variable | None, value: Any, name: str, depth: int) -> _Read:
         """Reads a variable; two functions that share it share its entry."""

@@ -41,8 +41,11 @@ class _Kept:
 
     traced: Traced
     objects: tuple[weakref.ref[Any], ...]
+    shared: list[tuple[int, Any]]  # what functions in the program reach when it runs, by places of `Captured.shared`
 
-    def holds(self, inputs: list[Any], varied: set[int]) -> bool:
+    def holds(self, captured: Captured, inputs: list[Any], varied: set[int]) -> bool:
+        if False in [captured.shared[i] is value for i, value in self.shared]:
+            return False
         live = all(object() is not None for object in self.objects) and self.traced.read.holds()
         return live and (self.traced.answers is None or self.traced.answers.hold(inputs, varied))
 
@@ -80,7 +83,7 @@ def _traced(tracee: Tracee) -> Traced:
     key = tracee.key(fixed)
     anew = _anew.get(key)
     for kept in (_kept.get(key) or ()) if anew is None else ():
-        if kept.holds(tracee.inputs, tracee.varied):
+        if kept.holds(captured, tracee.inputs, tracee.varied):
             ran_before(kept.traced.ran)
             return kept.traced
     lasting = has_lasting_rules(f)
@@ -185,7 +188,7 @@ class Tracee:
             certain = bool(after.reason) or (anew is not None and held)
             _anew.put(key, _Anew(read, after, certain, any(left)))
         else:
-            _keep(key, result, self.captured.kept)
+            _keep(key, result, self.captured)
         return result
 
     def classes(self) -> dict[int, type | None]:
@@ -194,8 +197,9 @@ class Tracee:
         return {i: None if i in self.varied else class_of(value) for i, value in known}
 
 
-def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
+def _keep(key: Any, result: Traced, captured: Captured) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
+    objects, shared = captured.kept, [(i, captured.shared[i]) for i in result.shared]
     owners = {id(owner) for owner, *_ in result.read.attributes}
     if any(id(value) in owners for value in objects):
         return  # what is watched of them would keep them alive
@@ -204,6 +208,7 @@ def _keep(key: Any, result: Traced, objects: list[Any]) -> None:
         references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
     except TypeError:
         return
-    others = [] if result.answers is None else [k for k in _kept.get(key) or () if k.traced.read.holds()]
+    has_others = result.answers is not None or shared
+    others = [k for k in _kept.get(key) or () if k.traced.read.holds()] if has_others else []
     _kept.drop(key)
-    _kept.put(key, (_Kept(result, references), *others)[:_PATHS])
+    _kept.put(key, (_Kept(result, references, shared), *others)[:_PATHS])

@@ -62,6 +62,7 @@ class Traced:
     ran: Ran  # the functions that ran
     read: Watch  # what it read beside what the function captured
     answers: Answers | None = None  # what Python was told of its inputs
+    shared: tuple[int, ...] = ()  # places among what the function shares that functions in the program reach, too
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
@@ -124,7 +125,8 @@ def trace_anew(
         for known in dict.fromkeys((code, value)):
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
-    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers)
+    shared = tuple(rules.held_in(program.jaxpr, captured.shared))
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared)
 
 
 def stage(
@@ -160,6 +162,7 @@ def stage(
     numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
     runs: list[bool] = []
+    again: list[Any] = []  # what f is, made again with the inputs in it
 
     def flat(*leaves: Any) -> list[Any]:
         runs.append(True)
@@ -176,7 +179,8 @@ def stage(
                 if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
-            with captured.rebuilt(values, asked.settled) as rebuilt, closing() if live else nullcontext(), room:
+            again[:] = [captured.rebuilt(values, asked.settled)]
+            with again[0] as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
             cods.append(_result_type(result, f))
             told.append(asked.answers())
@@ -229,6 +233,8 @@ def stage(
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
+    if not own.closed:
+        again[0].put_back()
     return program, cods[-1], fixed, told[-1]
 
 
