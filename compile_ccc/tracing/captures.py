@@ -129,8 +129,7 @@ class _Reader:
         if parts is None or len(parts) > _LONG:
             return self.object(value), Keep(value)
         self.watch.container(value)
-        if isinstance(value, list | dict):
-            self.shared.append(value)
+        self.shared += [value] if isinstance(value, list | dict) else []
         named = loaded(value.__code__) if runs else ()
         if runs:
             self.sets(value, named)
