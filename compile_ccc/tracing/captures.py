@@ -129,7 +129,7 @@ class _Reader:
         if parts is None or len(parts) > _LONG:
             return self.object(value), Keep(value)
         self.watch.container(value)
-        self.shared += [value] if isinstance(value, list | dict) else []
+        self.shared += [value] if issubclass(type(value), list | dict) else []
         named = loaded(value.__code__) if runs else ()
         if runs:
             self.sets(value, named)
