@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import singledispatch
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Protocol, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, text
@@ -68,6 +68,27 @@ def composite(first: Any, then: Any) -> Any:
 def value_at(arrow: Any, arguments: tuple[Any, ...]) -> Any:
     """The value of a term, or of a closure, at these arguments: `combinators.evaluate` says which."""
     raise NotImplementedError
+
+
+class Ruled(Protocol):
+    """What the rule of a named call gives: its derivative is what a user says (`tangents.control.ruled`)."""
+
+    def value(self, call: Any, x: Any) -> Any:
+        """The value of the call at x."""
+        ...
+
+
+type OwnRule = Callable[[], Ruled]  # with a `__name__`
+
+
+class Instance(Protocol):
+    """What an operator is of functions that are known; if `constant`, its result has no derivative."""
+
+    constant: bool
+
+    def at(self, leaves: tuple[Any, ...], form: Any) -> tuple[Any, Any]:
+        """(code, form): code from these leaves, of a type of this form, to those of the result, and its form."""
+        ...
 
 
 class Composable:

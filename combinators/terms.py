@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import jax
 import numpy as np
 
-from combinators.base import Combinator, composite, constructor, mixed
+from combinators.base import Combinator, Instance, OwnRule, composite, constructor, mixed
 from combinators.depth import check_values
 from combinators.edges import check_key, check_loop, check_name, check_policy, flags
 from combinators.origins import anonymous
@@ -109,7 +109,7 @@ class Call(Combinator):
     holds_program: ClassVar[bool] = True
     body: Term
     name: str
-    rule: Any = None
+    rule: OwnRule | None = None
 
 
 @constructor
@@ -135,7 +135,7 @@ class Operator(Combinator):
     its result has no derivative.
     """
 
-    instance: Any
+    instance: Instance
 
 
 @constructor

@@ -52,7 +52,7 @@ from tangents.control.named import call
 from tangents.control.solve import solve
 from tangents.control.whiles import bounded, repetition
 from tangents.cotangents.leaves import dense
-from tangents.cotangents.sparse import ZERO, Cotangent, Pullback, Sparse, activate, hold, nothing, plus, release, split
+from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
 from tangents.operators import operator
 from tangents.primitives.pull import primitive
 from tangents.spaces.environment import ENVIRONMENT
@@ -108,7 +108,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Id():
             return x, lambda g: g
         case Compose(steps):
-            pullbacks: list[Pullback] = []
+            pullbacks: list[LinearMap] = []
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
@@ -159,7 +159,7 @@ def by_environment(term: Term, x: Any) -> Represented:
     return rep(ENVIRONMENT, term, x)
 
 
-def _composed(pullbacks: list[Pullback]) -> Pullback:
+def _composed(pullbacks: list[LinearMap]) -> LinearMap:
     def pullback(g: Cotangent) -> Cotangent:
         for pb in reversed(pullbacks):
             if g is ZERO:
@@ -170,7 +170,7 @@ def _composed(pullbacks: list[Pullback]) -> Pullback:
     return pullback
 
 
-def _placed(key: Any) -> Pullback:
+def _placed(key: Any) -> LinearMap:
     return lambda g: g if g is ZERO else Sparse({key: g})
 
 
@@ -205,7 +205,7 @@ def _plan(space: Space, parts: tuple[Term, ...], keys: tuple[Any, ...]) -> Plan:
     return list(places.values()), [numbers[name] for name in names]
 
 
-def _let(pb: Pullback, ctx: Any) -> Pullback:
+def _let(pb: LinearMap, ctx: Any) -> LinearMap:
     def pullback(g: Cotangent) -> Cotangent:
         before, last = split(g, ctx)
         return before if last is ZERO else plus(before, pb(last))

@@ -99,7 +99,7 @@ class Custom(Rule):
         """The value of the call, which JAX differentiates by this rule too."""
         x, given = numbered(x, named=False)
         leaves, form = jax.tree.flatten(x)
-        f = _of_jax.get(call, form) or _of_jax.put(call, _with_rule(call, form), form)
+        f = _of_jax.get(call, form) or _of_jax.put(call, _with_rule(self, call, form), form)
         return restored(f(*leaves), given)
 
     def plain(self, call: Call, x: Context) -> Any:
@@ -129,11 +129,11 @@ jax.tree_util.register_static(_Asked)
 _of_jax: Facts[Callable[..., Any]] = Facts("functions with pullbacks of one's own, for JAX", entries=64)
 
 
-def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
+def _with_rule(rule: Custom, call: Call, form: Any) -> Callable[..., Any]:
     """The function on the leaves of Δ·τ, as one that JAX differentiates by our rule, and that we read back as one."""
 
     def of_leaves(*leaves: Any) -> Any:
-        return call.rule().plain(call, form.unflatten(leaves))
+        return rule.plain(call, form.unflatten(leaves))
 
     def forward(*leaves: Any) -> Any:
         values = [leaf.value for leaf in leaves]
@@ -147,7 +147,7 @@ def _with_rule(call: Call, form: Any) -> Callable[..., Any]:
         is_zero = lambda g: isinstance(g, SymbolicZero)
         g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
         arrived = tuple(not is_zero(g) for g in jax.tree.leaves(cotangents, is_leaf=is_zero))
-        found = present(call.rule().pull(by_environment, ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
+        found = present(rule.pull(by_environment, ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
         return tuple(map(found.get, range(len(values))))
 
     f = jax.custom_vjp(of_leaves)

@@ -97,9 +97,16 @@ def asking(pullback: Callable[..., Any], facts: dict[str, Any]) -> Callable[...,
     return partial(pullback, **{name: fact for name, fact in facts.items() if name in names})
 
 
+def rule_of(call: Call) -> Rule:
+    """The rule of a call that has one."""
+    rule = None if call.rule is None else call.rule()
+    assert isinstance(rule, Rule)
+    return rule
+
+
 def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represented:
     """custom(f, rule) x = (f x, λ g. the cotangents that the rule states, of functions by their calls)"""
-    rule: Rule = call.rule()
+    rule = rule_of(call)
     y = rule.value(call, release(x))
     if not is_active(x, space.is_leaf):
         return hold(y, space.is_leaf), nothing
@@ -115,7 +122,7 @@ def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represen
 
 def pushed(rep: Representation, call: Call, x: Context) -> Any:
     """D[custom(f, rule)] x, on duals: what the rule states is the pullback, and the pushforward is its transpose."""
-    rule, leaf = call.rule(), ENVIRONMENT.is_leaf
+    rule, leaf = rule_of(call), ENVIRONMENT.is_leaf
     known, given = pair(x)
     y = rule.value(call, known)
     if not given:

@@ -26,7 +26,7 @@ from combinators.values import Closure
 from tangents.cotangents.calls import Calls
 
 type Cotangent = Any  # ZERO, an array, a Sparse or Calls
-type Pullback = Callable[[Cotangent], Cotangent]
+type LinearMap = Callable[[Cotangent], Cotangent]
 type IsLeaf = Callable[[Any], bool]  # what a tangent space takes as one leaf of a primal, beside arrays
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from combinators.terms import Curry, Term
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.sparse import Cotangent, IsLeaf, Pullback
+from tangents.cotangents.sparse import Cotangent, IsLeaf, LinearMap
 
-type Represented = tuple[Any, Pullback]  # a primal with held leaves marked, and its pullback
+type Represented = tuple[Any, LinearMap]  # a primal with held leaves marked, and its pullback
 type Representation = Callable[[Term, Any], Represented]  # rep-function of a term
 
 
