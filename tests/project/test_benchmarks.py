@@ -51,11 +51,14 @@ class Counting:
         return run
 
 
+WORKED_OUT_AGAIN = {"rk4", "cond in scan"}  # whose loops do what is cheap twice, and keep less
+
+
 @models
 def test_gradients_are_jax_s_to_rounding_in_no_more_equations(name):
     problem, (ours, theirs) = MODELS[name].smaller(), map(Counting, (OURS, JAX))
     assert gradient_error(problem, ours, theirs) < 1e-12
-    assert ours.equations <= theirs.equations
+    assert ours.equations <= theirs.equations * (1.15 if name in WORKED_OUT_AGAIN else 1)
     if problem.nested:  # a search, which moves
         found = np.asarray(ours.given)
         assert not np.allclose(found, np.resize(problem.params, found.shape), rtol=0, atol=1e-6)
