@@ -93,16 +93,27 @@ def held_functions(program: Any) -> list[Any]:
 
 def held_in(program: Any, values: Sequence[Any]) -> list[int]:
     """The places of those of these values, or cells, that a function in a program of JAX reaches when it runs."""
-    functions = held_functions(program) if values else []
-    if not functions:
-        return []
-    walk = _Walk()
-    for f in functions:
-        walk.of(f)
-    met = [value for _, value in walk.numbers.values()]
-    cells = [cell for f in met if isinstance(f, types.FunctionType) for cell in f.__closure__ or ()]
-    reached = {*map(id, met), *map(id, cells)}
+    met = _met(program) if values else []
+    reached = {*map(id, met), *map(id, _cells_of(met))}
     return [i for i, value in enumerate(values) if id(value) in reached]
+
+
+def put_back(program: Any, originals: dict[int, Any]) -> None:
+    """Lets the functions in a program of JAX see these values in the place of those with these identities."""
+    for cell in _cells_of(_met(program)) if originals else ():
+        if not is_empty(cell) and id(cell.cell_contents) in originals:
+            cell.cell_contents = originals[id(cell.cell_contents)]
+
+
+def _met(program: Any) -> list[Any]:
+    walk = _Walk()
+    for f in held_functions(program):
+        walk.of(f)
+    return [value for _, value in walk.numbers.values()]
+
+
+def _cells_of(values: list[Any]) -> list[Any]:
+    return [cell for f in values if isinstance(f, types.FunctionType) for cell in f.__closure__ or ()]
 
 
 _without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick

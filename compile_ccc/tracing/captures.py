@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Hashable, Iterator, MappingView
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +43,7 @@ class Captured:
     key: Hashable
     names: list[str]
     values: list[Any]
-    rebuilt: Callable[[list[Any], Callable[[Any], Any]], AbstractContextManager[Any]]
+    rebuilt: Callable[[list[Any], Callable[[Any], Any]], Any]
     kept: list[Any] = field(default_factory=list)
     forms: list[Any] = field(default_factory=list)
     watch: Watch = field(default_factory=Watch)

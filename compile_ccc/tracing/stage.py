@@ -162,7 +162,7 @@ def stage(
     numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
     runs: list[bool] = []
-    again: list[Any] = []  # what f is, made again with the inputs in it
+    copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
     def flat(*leaves: Any) -> list[Any]:
         runs.append(True)
@@ -179,9 +179,11 @@ def stage(
                 if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
-            again[:] = [captured.rebuilt(values, asked.settled)]
-            with again[0] as rebuilt, closing() if live else nullcontext(), room:
+            again = captured.rebuilt(values, asked.settled)
+            with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
+            copied.clear()
+            copied.update({} if own.closed else again.originals())
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
@@ -233,8 +235,7 @@ def stage(
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
-    if not own.closed:
-        again[0].put_back()
+    rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1]
 
 

@@ -5,6 +5,7 @@ Functions of JAX, of the standard library and of other installed packages are no
 
 from __future__ import annotations
 
+import atexit
 import dis
 import functools
 import sys
@@ -45,6 +46,8 @@ class _Running(threading.local):
 _running = _Running()
 _switch = threading.Lock()
 _traces = 0  # that are open, in all threads
+_outside = 0  # how many users' functions have started since the last trace
+_MANY = 1000  # of these: so many reports cost less than to begin with reports anew
 
 
 @contextmanager
@@ -139,6 +142,7 @@ def _tool() -> int | None:
         monitoring.use_tool_id(free, _NAME)
         monitoring.register_callback(free, monitoring.events.PY_START, _started)
         monitoring.register_callback(free, monitoring.events.CALL, classes.called)
+        atexit.register(monitoring.set_events, free, 0)  # before modules are taken apart
     return free if taken is None else taken
 
 
@@ -146,10 +150,20 @@ def _count(tool: int, change: int) -> None:
     global _traces
     with _switch:
         _traces += change
-        if _traces == (change > 0):  # the first one begins, or the last one ends
-            sys.monitoring.set_events(tool, sys.monitoring.events.PY_START if _traces else 0)
-            if not _traces:
-                classes.unwatch(tool)
+        if not _traces:
+            classes.unwatch(tool)
+        elif _traces == change:  # the first one begins
+            _listen(tool)
+
+
+def _listen(tool: int) -> None:
+    """Has Python report what starts, for good: to take it all up again costs as much as a quarter of a trace."""
+    global _outside
+    if not sys.monitoring.get_events(tool):
+        sys.monitoring.set_events(tool, sys.monitoring.events.PY_START)
+    elif _outside > _MANY:
+        sys.monitoring.restart_events()
+    _outside = 0
 
 
 def _is_made(module: Any) -> bool:
@@ -158,6 +172,7 @@ def _is_made(module: Any) -> bool:
 
 
 def _started(code: types.CodeType, offset: int) -> Any:
+    global _outside
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
     if not is_own(code.co_filename):
         tool = _tool()
@@ -171,4 +186,8 @@ def _started(code: types.CodeType, offset: int) -> Any:
             variables, given = variables.module, variables.given
         for ran in _running.open:
             ran[code, id(variables), given] = variables
+    elif not _traces:
+        _outside += 1
+        if _outside > _MANY:
+            return sys.monitoring.DISABLE  # until a trace begins
     return None

@@ -86,13 +86,9 @@ class rebuilt:
         if kind is None and (self._written or copies):
             self._write(copies)
 
-    def put_back(self) -> None:
-        """Lets what the function left behind, such as callbacks, see the containers themselves, and no copies."""
-        originals = {id(copy): original for original, copy, _ in self._rebuild.copies}
-        for _, new in self._rebuild.functions if originals else ():
-            for cell in new.__closure__ or ():
-                if not is_empty(cell) and id(cell.cell_contents) in originals:
-                    cell.cell_contents = originals[id(cell.cell_contents)]
+    def originals(self) -> dict[int, Any]:
+        """The containers that were copied, by the identities of their copies."""
+        return {id(copy): original for original, copy, _ in self._rebuild.copies}
 
     def _write(self, copies: list[_Copied]) -> None:
         known = {id(v): original for v, original in zip(self._rebuild.values, self._originals, strict=True)}
