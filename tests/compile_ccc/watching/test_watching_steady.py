@@ -16,6 +16,7 @@ import pytest
 
 from compile_ccc.watching.ran import running
 from compile_ccc.watching.reached import reached
+from tangents import grad
 
 
 def pure_functions(x):
@@ -67,3 +68,27 @@ def test_what_is_not_state_is_not_traced_anew(f):
 def test_what_is_watched_or_not(value):
     """Arrays that hold more than numbers are not watched, nor is the country; classes are."""
     assert bool(reached(None, [value]).reason) == (value is not types.SimpleNamespace)
+
+
+RATE = [2.0]
+
+
+def scaled(x):
+    return RATE[0] * x
+
+
+class Scaling:
+    def __call__(self, x):
+        return scaled(x)
+
+
+def test_a_function_that_ran_thousands_of_times_is_seen_in_a_trace(monkeypatch):
+    """Python stops reporting it then, until something is traced."""
+    grad(lambda x: x * x)(1.0)
+    for _ in range(5_000):
+        scaled(1.0)
+    f = Scaling()
+    slope = grad(lambda x: f(x))
+    assert [float(slope(1.0)) for _ in range(3)] == [2.0] * 3
+    monkeypatch.setattr(sys.modules[__name__], "RATE", [5.0])
+    assert float(slope(1.0)) == 5.0
