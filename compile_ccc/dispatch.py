@@ -38,6 +38,15 @@ def _concrete() -> frozenset[type]:
     return frozenset({bool, int, float, complex, np.ndarray, array, *np.sctypeDict.values()})
 
 
+def _spread(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], Any]:
+    """The leaves of arguments, and their form, which for leaves is how many there are; None of what is not known."""
+    known = _concrete()
+    if known.issuperset(map(type, arguments)):
+        return arguments, len(arguments)
+    leaves, form = _flatten(arguments, None)
+    return leaves, form if known.issuperset(map(type, leaves)) else None
+
+
 @dataclass(frozen=True)
 class _Told:
     """What Python was told in a trace of what it captured and of its arguments."""
@@ -52,7 +61,7 @@ class _Told:
         assert found.traced.answers is not None
         return _Told(found.traced.answers, list(found.captured.values), found.captured.variables)
 
-    def again(self, leaves: list[Any]) -> bool:
+    def again(self, leaves: Sequence[Any]) -> bool:
         """Whether it would be told the same.  Raises `Changed`."""
         values = self.captured.copy()
         for variable in self.variables:
@@ -84,7 +93,7 @@ class _Entry:
         self._environment = environment
         self._has_functions = any(isinstance(value, Closure) for value in environment)
 
-    def holds(self, leaves: list[Any]) -> bool:
+    def holds(self, leaves: Sequence[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
         return self.told is None or self.told.again(leaves)
 
@@ -116,8 +125,8 @@ class Dispatch(Remembered):
         entries = self._entries
         if not entries:
             return MISSED
-        leaves, form = _flatten(arguments, None)
-        if not _concrete().issuperset(map(type, leaves)):
+        leaves, form = _spread(arguments)
+        if form is None:
             return MISSED
         types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
@@ -151,9 +160,8 @@ class Dispatch(Remembered):
         ground = _ground(((found, 0),) if isinstance(found, Found) else found.parts)
         if ground is None:
             return
-        leaves, form = jax.tree.flatten(arguments)
-        known = as_records(arguments) is arguments and _concrete().issuperset(map(type, leaves))
-        if ground.watch.reason or not known:
+        leaves, form = _spread(arguments)
+        if ground.watch.reason or form is None or as_records(arguments) is not arguments:
             return
         origins = None
         whole, given = numbered((closure, x))
