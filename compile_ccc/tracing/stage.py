@@ -125,7 +125,7 @@ def trace_anew(
         for known in dict.fromkeys((code, value)):
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
-    shared = tuple(rules.held_in(program.jaxpr, captured.shared))
+    shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
     return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared)
 
 
@@ -165,6 +165,7 @@ def stage(
     copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
     def flat(*leaves: Any) -> list[Any]:
+        nonlocal copied
         runs.append(True)
         asked = Asked(inputs, varied, around, numbers=bool(captured.written))
         if not own.closed:
@@ -182,8 +183,7 @@ def stage(
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*(x if arity != 1 else (x,)))
-            copied.clear()
-            copied.update({} if own.closed else again.originals())
+            copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
@@ -235,7 +235,8 @@ def stage(
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable)
-    rules.put_back(program.jaxpr, copied)
+    if copied:
+        rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1]
 
 
