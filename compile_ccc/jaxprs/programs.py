@@ -67,9 +67,16 @@ class Program:
 
     def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
         """The program of some of its values from its constants and from others of its values, which are known."""
+        return self._between(known, wanted, form, self.equations)
+
+    def again(self, known: Sequence[Any], wanted: Sequence[Any]) -> Program:
+        """The same, to be run beside the program: without its effects, on which none of these values depends."""
+        return self._between(known, wanted, None, [e for e in self.equations if not e.effects])
+
+    def _between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any, equations: list[Any]) -> Program:
         given = set(known)
         others = lambda vs: [jex.Var(v.aval) if v in given else v for v in vs]
-        equations = [e if given.isdisjoint(e.outvars) else e.replace(outvars=others(e.outvars)) for e in self.equations]
+        equations = [e if given.isdisjoint(e.outvars) else e.replace(outvars=others(e.outvars)) for e in equations]
         constants = [(v, value) for v, value in zip(self.variables, self.constants, strict=False) if v not in given]
         return Program.pruned(constants, [*known], [*wanted], equations, form, self.name, self.is_high)
 
@@ -100,7 +107,8 @@ class Program:
     def fixed(self) -> dict[int, Any]:
         """The outputs that are constants: their values by their numbers."""
         values = dict(zip(self.variables, self.constants, strict=False))
-        return {i: values[v] for i, v in enumerate(self.outputs) if type(v) is not jex.Literal and v in values}
+        literals = {i: v.val for i, v in enumerate(self.outputs) if type(v) is jex.Literal}
+        return literals | {i: values[v] for i, v in enumerate(self.outputs) if i not in literals and v in values}
 
     @cached_property
     def nonzero(self) -> list[int]:
@@ -143,7 +151,7 @@ class Program:
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of a call of the program, as JAX writes them."""
-        sizes = len(self.variables), max(len(self.outputs), 1)
+        sizes = len(self.variables), len(self.outputs)
         return {
             **compat.call_parameters(*sizes, jax.sharding.get_abstract_mesh()),
             "jaxpr": self.jaxpr,

@@ -33,7 +33,7 @@ def ahead(program: Program, states: int, xs: list[Any]) -> tuple[list[Any], Prog
             products += e.outvars
     if not products:
         return [], program
-    before = program.between(inputs[states:], products)
+    before = program.again(inputs[states:], products)
     rows = jax.vmap(recorded(lambda *x: run(before, x), "products"))(*xs)
     return rows, program.between([*inputs, *products], program.outputs, program.form)
 

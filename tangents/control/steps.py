@@ -60,7 +60,7 @@ class Step:
         self._put_out = [i for i in rest if kept[i] not in cheap]
         self._again = [i for i in rest if kept[i] in cheap]
         given = [*self._put_out, *self._outs, *self._after]
-        self._repeat = whole.between([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
+        self._repeat = whole.again([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals
         self._first = count - residuals
 

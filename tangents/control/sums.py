@@ -136,7 +136,7 @@ class Sums:
         if not joined:
             return {}
         fixed = [v for v in values if v not in rows and v not in self._varying]
-        again = self.program.between([*fixed, *rows], wanted)
+        again = self.program.again([*fixed, *rows], wanted)
         one = recorded(lambda *given: run(again, [*map(values.__getitem__, fixed), *given]), "rows")
         made = rows | dict(zip(wanted, jax.vmap(one)(*rows.values()) if wanted else (), strict=True))
         axis = lambda v: self._made[v].params["dimension"] + 1

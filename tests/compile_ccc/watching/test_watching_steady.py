@@ -4,6 +4,7 @@ import functools
 import json
 import locale
 import math
+import os
 import os.path
 import pathlib
 import sys
@@ -92,3 +93,12 @@ def test_a_function_that_ran_thousands_of_times_is_seen_in_a_trace(monkeypatch):
     assert [float(slope(1.0)) for _ in range(3)] == [2.0] * 3
     monkeypatch.setattr(sys.modules[__name__], "RATE", [5.0])
     assert float(slope(1.0)) == 5.0
+
+
+def test_the_variables_of_the_process_are_watched(monkeypatch):
+    """So no warning says that a program is traced anew at each call; it is when one of them changes."""
+    monkeypatch.setenv("A_RATE", "2.0")
+    slope = grad(lambda x: x * float(os.environ["A_RATE"]))
+    assert [float(slope(1.0)) for _ in range(3)] == [2.0] * 3
+    monkeypatch.setenv("A_RATE", "3.0")
+    assert float(slope(1.0)) == 3.0
