@@ -31,8 +31,8 @@ _SYSTEM = "sys gc locale _locale gettext platform getpass pwd grp termios tty pt
 _LOADED = "tracemalloc _tracemalloc importlib.resources importlib.metadata pkgutil runpy webbrowser"
 _ALL = _words(_FILES, _PROCESSES, _NETWORK, _CLOCKS, _SYSTEM, _LOADED)
 _PURE = _words(
-    """fspath fsencode fsdecode encode decode PathLike _Environ strerror intern exit exc_info getsizeof version_info flags
-    float_info hash_info int_info thread_info UUID SafeUUID"""
+    """fspath fsencode fsdecode encode decode PathLike _Environ strerror intern exit exc_info getsizeof version_info
+    flags float_info hash_info int_info thread_info UUID SafeUUID"""
 )
 
 _OF_PATHS = _words(
