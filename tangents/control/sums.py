@@ -4,7 +4,7 @@
     Σ aᵢ · bᵢ = [a] · [b]         the rows a and b are put out, and contracted after the loop (`contractions.py`)
 
 So is the cotangent of a matrix that each step multiplies with, of a bias that is broadcast, and of a table that is
-read.  The second equation is used where the rows that have to be put out are no larger than what would be carried.
+read.  The second equation is used where the rows that have to be put out are at most half of what would be carried.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Sums:
             if not (varying := self._varying_of(e)) or e.effects or len(e.outvars) != 1:
                 continue
             if self._contracts(e):
-                better = size({*varying} - rows) <= size(e.outvars)
+                better = 2 * size({*varying} - rows) <= size(e.outvars)
             else:
                 better = self._is_linear(e, varying) and (
                     not later.isdisjoint(varying) or size(varying) < size(e.outvars)

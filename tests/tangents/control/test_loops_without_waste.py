@@ -67,7 +67,7 @@ def network(keep, read, bias, xs, h):
 def test_products_with_a_matrix_are_summed_after_the_loop():
     arguments = draw(3, 3), draw(4, 3), draw(3), draw(5, 8, 4), draw(8, 3)
     check(network, *arguments)
-    types = [x.astype("float32") for x in (draw(9, 9), draw(9, 9), draw(9), draw(5, 8, 9), draw(8, 9))]
+    types = [x.astype("float32") for x in (draw(20, 20), draw(20, 20), draw(20), draw(5, 8, 20), draw(8, 20))]
     forward, backward = loops(grad(network, (0, 1, 2)), *types)
     assert names(forward).count("dot_general") == 2
     assert names(backward).count("dot_general") == 1  # of the state alone
