@@ -66,7 +66,7 @@ def composite(first: Any, then: Any) -> Any:
 
 @singledispatch
 def value_at(arrow: Any, arguments: tuple[Any, ...]) -> Any:
-    """The value of a term, or of a closure, at these arguments: `combinators.evaluate` says which."""
+    """The value of a term, or of a closure, at these arguments: `combinators.meaning.evaluate` says which."""
     raise NotImplementedError
 
 

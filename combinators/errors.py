@@ -83,13 +83,13 @@ class DiffcurryError(TypeError):
 
 @singledispatch
 def text(x: Any, whole: Callable[[Any], str] = str) -> str:
-    """The text of a term, a type or a value: `combinators.show` and `combinators.text.outline` say what it is."""
+    """The text of a term, a type or a value: `combinators.text.show` and `combinators.text.outline` say what it is."""
     return whole(x)
 
 
 @singledispatch
 def marked(term: Any, path: tuple[int, ...]) -> str:
-    """The text of a term, with a mark on the part that the path leads to: see `combinators.show`."""
+    """The text of a term, with a mark on the part that the path leads to: see `combinators.text.show`."""
     return text(term)
 
 

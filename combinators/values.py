@@ -29,7 +29,7 @@ class Closure(FunctionLike):
     code, and closures of equal code share what is compiled.  (Paper 003, section 5; types: docs of `Curry`.)
 
     `origin` knows the names of the captured variables.  They are for readers: closures of other names have equal code.
-    `known_type`, `kind` and `depth` are kept by `infer.function_type`, `kind_of` and `depth_of`, which find each once.
+    `known_type`, `kind` and `depth` are kept by `function_type`, `kind_of` and `depth_of`, which find each once.
     """
 
     __slots__ = ("__weakref__", "_environment", "code", "depth", "kind", "known_type", "origin")
@@ -131,7 +131,7 @@ def _captured_functions(f: Closure) -> list[Any]:
 
 @singledispatch
 def function_type(f: Any) -> Function:
-    """The exponential to which a closure belongs; `combinators.infer` finds it.
+    """The exponential to which a closure belongs; `combinators.meaning.infer` finds it.
 
     Raises `UntypedFunctionError` if its code has no annotation.
     """
@@ -142,7 +142,7 @@ def function_type(f: Any) -> Function:
 def accepts(expected: Type, got: Type) -> bool:
     """Whether a value of type `got` can stand where `expected` is stated: equal types, closures by what they do.
 
-    What a closure does, `combinators.infer` knows.
+    What a closure does, `combinators.meaning.infer` knows.
     """
     raise NotImplementedError
 

@@ -183,14 +183,15 @@ class _Walk:
         identity, too: another one has others.
         """
         jaxs = _is_jaxs(f)
-        captured = tuple([self.of(v) for v in _cells(f, jaxs)])
+        cells = _cells(f, jaxs)
+        captured = tuple([self.of(v) for v in cells])
         defaults = (
             [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
         )
         if jaxs:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
-        holds_containers = True in [isinstance(v, list | dict | set | deque) for v in _cells(f, jaxs)]
+        holds_containers = True in [isinstance(v, list | dict | set | deque) for v in cells]
         is_own = stored(f.__code__) or noted(f.__code__) or (holds_containers and changes(f.__code__))
         own = Same(f) if is_own else None
         return (f.__code__, captured, read, own, *defaults)

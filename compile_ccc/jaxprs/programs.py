@@ -113,7 +113,7 @@ class Program:
     @cached_property
     def nonzero(self) -> list[int]:
         """The numbers of the outputs that are no zeros, where these are written out."""
-        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and is_zero(e.invars[0])}
+        zeros = {e.outvars[0] for e in self.equations if writes_zeros(e)}
         zero = lambda v: is_zero(v) if type(v) is jex.Literal else v in zeros
         return [i for i, v in enumerate(self.outputs) if not zero(v)]
 
@@ -177,6 +177,11 @@ class Program:
 _operands, _results, _effects = attrgetter("invars"), attrgetter("outvars"), attrgetter("effects")
 _type = attrgetter("aval")
 _BROADCAST = jex.primitives.broadcast_in_dim_p
+
+
+def writes_zeros(equation: Any) -> bool:
+    """Whether an equation of a program gives an array of zeros, written out."""
+    return equation.primitive is _BROADCAST and is_zero(equation.invars[0])
 
 
 def is_zero(v: Any) -> bool:

@@ -17,7 +17,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
-from compile_ccc.jaxprs.programs import Program, is_zero
+from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
 from tangents.control.contractions import CONTRACTIONS, Joined, bound, whole
 from tangents.control.steps import cheaply
@@ -171,7 +171,7 @@ class Sums:
         if type(v) is jex.Literal:
             return is_zero(v)
         e = self._made.get(v)
-        return e is not None and e.primitive.name == "broadcast_in_dim" and is_zero(e.invars[0])
+        return e is not None and writes_zeros(e)
 
     def _is_linear(self, e: Any, varying: list[Any]) -> bool:
         """Whether an operation is linear in what varies, whose sums are as exact as those of its result."""
