@@ -6,6 +6,7 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
+from combinators.building import call, checkpoint, compose, const, curry, extend, prod
 from combinators.context import Context
 from combinators.laws.law import Law
 from combinators.laws.table import LAWS
@@ -15,24 +16,7 @@ from combinators.normal.equality import Equality, equal
 from combinators.normal.normalise import normalise
 from combinators.primitives import primitive
 from combinators.sums import Sum, case, inject, tag
-from combinators.terms import (
-    Eval,
-    Fold,
-    Id,
-    Map,
-    Proj,
-    Scan,
-    Solve,
-    Term,
-    While,
-    call,
-    checkpoint,
-    compose,
-    const,
-    curry,
-    extend,
-    prod,
-)
+from combinators.terms import Eval, Fold, Id, Map, Proj, Scan, Solve, Term, While
 from combinators.text.show import show
 from combinators.types import Array, Function, Tensor, type_of
 from combinators.values import Closure

@@ -60,7 +60,7 @@ def constructor[T: Combinator](combinator: type[T]) -> type[T]:
 
 @singledispatch
 def composite(first: Any, then: Any) -> Any:
-    """first >> then: `combinators.terms` makes a chain of them."""
+    """first >> then: `combinators.building` makes a chain of them."""
     raise NotImplementedError
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from combinators.base import Composable
-from combinators.terms import Id, Proj, Term, compose, curry, prod
+from combinators.building import compose, curry, prod
+from combinators.terms import Id, Proj, Term
 from combinators.types import LEAF, FunctionLike, children
 
 

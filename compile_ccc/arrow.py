@@ -9,13 +9,14 @@ from types import MethodType
 from typing import Any
 
 from combinators.base import Composable, holds_functions
+from combinators.building import compose, prod
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError
 from combinators.meaning.evaluate import applied, apply_closure
 from combinators.meaning.infer import infer
-from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, compose, parts, prod
+from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, parts
 from combinators.types import Type, no_types, pack
 from combinators.values import Closure
 from compile_ccc.carriers import active_traces

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from combinators.building import compose, prod
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UntypedFunctionError, whole, within
 from combinators.meaning.families import stated
@@ -32,9 +33,7 @@ from combinators.terms import (
     Prod,
     Proj,
     Term,
-    compose,
     parts,
-    prod,
 )
 from combinators.text.outline import outline
 from combinators.types import Type, pack, type_of

@@ -8,10 +8,11 @@ from typing import Any
 
 import jax
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.memo import remembered
 from combinators.records import as_records
-from combinators.terms import Const, Curry, Proj, compose, prod
+from combinators.terms import Const, Curry, Proj
 from combinators.types import Tensor, type_of
 from combinators.values import Closure
 from compile_ccc.jaxprs import compat

@@ -20,26 +20,14 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import ArgumentError
 from combinators.meaning.families import stated
 from combinators.memo import remembered
 from combinators.sums import case
-from combinators.terms import (
-    Call,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Prod,
-    Proj,
-    Term,
-    compose,
-    prod,
-)
+from combinators.terms import Call, Checkpoint, Compose, Const, Curry, Eval, Extend, Prod, Proj, Term
 from compile_ccc.lambda_terms import (
     Again,
     App,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from combinators.building import compose, curry, prod
 from combinators.laws.law import Each, Law, both, function
 from combinators.primitives import primitive
 from combinators.sums import case, tag
-from combinators.terms import Const, Fold, Id, Map, Proj, Scan, Term, While, compose, curry, prod
+from combinators.terms import Const, Fold, Id, Map, Proj, Scan, Term, While
 
 _R = "R"  # the real numbers
 _id, _map, _fold, _neg = Id(), Map(), Fold(), primitive("neg")

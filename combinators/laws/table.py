@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from combinators.building import call, checkpoint, curry, prod
 from combinators.context import Context
 from combinators.laws.law import Hom, Law, both
 from combinators.laws.loops import LOOPS
 from combinators.primitives import primitive
 from combinators.sums import Sum, case, inject, tag
-from combinators.terms import (
-    Const,
-    Eval,
-    Extend,
-    Fold,
-    Id,
-    Map,
-    Proj,
-    Term,
-    call,
-    checkpoint,
-    curry,
-    prod,
-)
+from combinators.terms import Const, Eval, Extend, Fold, Id, Map, Proj, Term
 
 _R = "R"  # the real numbers
 _id, _eval, _map, _fold = Id(), Eval(), Map(), Fold()

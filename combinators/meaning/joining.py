@@ -21,10 +21,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.errors import CompositionError, UntypedFunctionError
 from combinators.sums import Sum
-from combinators.terms import Case, Curry, Eval, Proj, compose, prod
+from combinators.terms import Case, Curry, Eval, Proj
 from combinators.types import LEAF, Function, Type, children, same_type, type_of
 from combinators.values import Closure, accepts, function_type
 

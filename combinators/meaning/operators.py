@@ -12,10 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.errors import UnsupportedError
 from combinators.origins import numbered, restored
-from combinators.terms import Const, Curry, Operator, Proj, Term, compose, prod
+from combinators.terms import Const, Curry, Operator, Proj, Term
 from combinators.types import LEAF, Function, Tensor, Type, children
 from combinators.values import Closure
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 
 import jax
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.depth import bottom_up
 from combinators.normal.graph import Abstraction, Node, Product, Variable
-from combinators.terms import Case, Const, Curry, Extend, Id, Prod, Proj, Term, compose, prod
+from combinators.terms import Case, Const, Curry, Extend, Id, Prod, Proj, Term
 from combinators.types import Type
 
 

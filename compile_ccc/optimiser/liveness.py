@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.extend.core as jex
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.errors import DiffcurryError
 from combinators.meaning.infer import component
@@ -34,8 +35,6 @@ from combinators.terms import (
     Solve,
     Term,
     While,
-    compose,
-    prod,
 )
 
 type Reads = frozenset[int] | None  # the variables that a term reads; None: it takes the context as a whole

@@ -32,24 +32,9 @@ from __future__ import annotations
 from collections import Counter
 
 from combinators.base import only_terms
+from combinators.building import compose
 from combinators.depth import deep
-from combinators.terms import (
-    Call,
-    Case,
-    Checkpoint,
-    Const,
-    Eval,
-    Extend,
-    Fold,
-    Id,
-    Map,
-    Prod,
-    Proj,
-    Scan,
-    Tag,
-    Term,
-    compose,
-)
+from combinators.terms import Call, Case, Checkpoint, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Tag, Term
 from compile_ccc.optimiser.chains import Chain, Kind, Scope, Steps, Value
 from compile_ccc.optimiser.liveness import Uses, alive, renumbered, steps_of
 from compile_ccc.optimiser.rewrites import applied, chosen, from_start, iterated, projected, rearranged, tagged

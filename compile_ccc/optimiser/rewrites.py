@@ -9,24 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from combinators import sums
+from combinators.building import compose, prod
 from combinators.context import Context
-from combinators.terms import (
-    Case,
-    Const,
-    Curry,
-    Extend,
-    Fold,
-    Id,
-    Inject,
-    Map,
-    Prod,
-    Proj,
-    Scan,
-    Tag,
-    Term,
-    compose,
-    prod,
-)
+from combinators.terms import Case, Const, Curry, Extend, Fold, Id, Inject, Map, Prod, Proj, Scan, Tag, Term
 from compile_ccc.optimiser.chains import PAIR, Chain, Kind, Steps, is_free, kind_after
 from compile_ccc.optimiser.liveness import is_context, place, rearrangement, renumbered, steps_of
 

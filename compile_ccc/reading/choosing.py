@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from combinators.building import compose, prod
 from combinators.primitives import primitive
 from combinators.sums import Sum
-from combinators.terms import Curry, Operator, Primitive, Proj, Tag, compose, prod
+from combinators.terms import Curry, Operator, Primitive, Proj, Tag
 from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
 from compile_ccc.reading.batched import one, over

@@ -12,11 +12,12 @@ from itertools import chain, count, filterfalse, islice, product
 from string import ascii_lowercase
 from typing import Any
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.identity import rules
 from combinators.memo import ByObject
 from combinators.primitives import traced
-from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, compose, prod
+from combinators.terms import Call, Curry, Fold, Id, Proj, Scan
 from combinators.types import Function, Type, type_of
 from compile_ccc.carriers import eval_p, is_carrier, lam_p
 from compile_ccc.jaxprs import compat

@@ -14,13 +14,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.building import compose
 from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import ArgumentError
 from combinators.meaning.infer import abstract, infer
 from combinators.meaning.operators import rebuilt
 from combinators.origins import NOWHERE
-from combinators.terms import Curry, Term, compose
+from combinators.terms import Curry, Term
 from combinators.types import Function, Opaque, Type, pack
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, deferred, entered, flatten, lam_p

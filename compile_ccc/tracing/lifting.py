@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.meaning.operators import rebuilt
-from combinators.terms import Curry, Prod, Proj, compose, prod
+from combinators.terms import Curry, Prod, Proj
 from combinators.types import Function, Opaque, Tensor
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p

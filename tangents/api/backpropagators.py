@@ -17,9 +17,10 @@ from typing import Any
 
 import jax
 
+from combinators.building import compose
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, UnsupportedError
-from combinators.terms import Eval, Proj, Term, compose
+from combinators.terms import Eval, Proj, Term
 from combinators.types import Opaque, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import Arrow, ccc, closure_of

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.building import compose
 from combinators.meaning.evaluate import apply, evaluate
 from combinators.meaning.infer import abstract
-from combinators.terms import Id, Term, compose
+from combinators.terms import Id, Term
 from combinators.types import type_of
 from combinators.values import Closure, accepts
 from tangents.checking.differences import difference, settled, unsettled

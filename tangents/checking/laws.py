@@ -8,9 +8,10 @@ from typing import Any
 import jax
 from hypothesis import strategies as st
 
+from combinators.building import compose, prod
 from combinators.laws.law import Law, instantiate, variables
 from combinators.meaning.infer import infer
-from combinators.terms import Const, Eval, Id, Proj, Term, compose, prod
+from combinators.terms import Const, Eval, Id, Proj, Term
 from combinators.types import LEAF, Function, Type, children
 from tangents.checking.reading import Draw, Reading
 from tangents.checking.report import Counterexample, Row, examine

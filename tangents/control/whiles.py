@@ -21,11 +21,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
 from combinators.memo import Table
-from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While, compose, prod
+from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
 from compile_ccc.jaxprs.recording import record, run
 from tangents.control.loops import check_state, described, moving

@@ -10,9 +10,10 @@ from typing import Any
 import jax
 from hypothesis import strategies as st
 
+from combinators.building import compose
 from combinators.context import Context, extend
 from combinators.sums import Sum
-from combinators.terms import Id, Proj, Term, compose
+from combinators.terms import Id, Proj, Term
 from combinators.types import Function, Tensor, Type, children, is_discrete, same_type
 from tangents.strategies.numbers import Numbers
 

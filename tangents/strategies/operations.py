@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
+from combinators.building import compose, prod
 from combinators.memo import remembered
 from combinators.primitives import primitive
-from combinators.terms import Proj, Term, compose, prod
+from combinators.terms import Proj, Term
 from combinators.types import Tensor
 from tangents.strategies.choices import choose, flip, number
 from tangents.strategies.rearrangements import rearrangements

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from hypothesis import strategies as st
 from jax.ad_checkpoint import checkpoint_policies
 
+from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.primitives import primitive
 from combinators.sums import Sum, case
@@ -36,8 +37,6 @@ from combinators.terms import (
     Scan,
     Tag,
     Term,
-    compose,
-    prod,
 )
 from combinators.types import Array, Function, Tensor, Type, children, same_type
 from tangents.strategies.choices import choose, flip, number, some

@@ -1,0 +1,77 @@
+"""How terms are built: a function for each constructor whose arguments are checked, or may be Python functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from combinators.base import composite, mixed
+from combinators.depth import check_values
+from combinators.edges import check_name, check_policy, flags
+from combinators.terms import Call, Checkpoint, Compose, Const, Curry, Extend, Id, Prod, Term
+from combinators.types import Type, children, require_types, require_values
+
+
+@composite.register(object)
+def compose(*steps: Any) -> Any:
+    """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
+    return mixed("compose", _chain, *steps)
+
+
+def _chain(*steps: Term) -> Term:
+    if Compose in map(type, steps):
+        steps = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
+    return steps[0] if len(steps) == 1 else Compose(steps) if steps else Id()
+
+
+def prod(*parts: Any) -> Any:
+    """⟨f1, ..., fn⟩ : τ ⇝ (τ1, ..., τn).
+
+    One argument that is a pytree of terms gives a product of that shape: `prod({"W": f, "b": g})`, `prod(Context(f))`.
+    """
+    tree = parts[0] if len(parts) == 1 and not callable(parts[0]) else parts
+    check_values(tree)
+    leaves, form = jax.tree.flatten(tree, is_leaf=callable)
+    is_flat = form.num_nodes == 1 + len(leaves)
+    return mixed("prod", lambda *terms: Prod(terms, form) if is_flat else _product(form.unflatten(terms)), *leaves)
+
+
+def _product(tree: Any) -> Term:
+    if isinstance(tree, Term):
+        return tree
+    pairs, form = children(tree)
+    return Prod(tuple([_product(part) for _, part in pairs]), form)
+
+
+def const(v: Any) -> Const:
+    """const(v) : τ ⇝ σ for a value v : σ.  Raises `ArgumentError` for what is no value."""
+    require_values(v)
+    return Const(v)
+
+
+def curry(f: Any, argument: Type = None) -> Any:
+    """curry(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·τ ⇝ σ.  `argument` states τ, which a function needs to cross a traced lambda."""
+    require_types("the argument of curry", argument)
+    return mixed("curry", lambda f: Curry(f, argument), f)
+
+
+def extend(e: Any) -> Any:
+    """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
+    return mixed("extend", Extend, e)
+
+
+def call(f: Any, name: str) -> Any:
+    """call(f, name) : τ ⇝ σ for f : τ ⇝ σ, compiled as one function of that name.  Law: call(f, name) = f."""
+    check_name(name)
+    return mixed("call", lambda f: Call(f, name), f)
+
+
+def checkpoint(f: Any, policy: Any = None, prevent_cse: bool = True) -> Any:
+    """checkpoint(f) : τ ⇝ σ for f : τ ⇝ σ, whose pullback keeps x : τ alone and runs f again: time instead of memory.
+
+    `policy` and `prevent_cse` are those of `jax.checkpoint`.  Law: checkpoint(f) = f.
+    """
+    flags(prevent_cse=prevent_cse)
+    check_policy(policy)
+    return mixed("checkpoint", lambda f: Checkpoint(f, policy, prevent_cse), f)
