@@ -13,7 +13,7 @@ import jax.extend.core as jex
 
 from combinators.identity.identity import key_of
 from compile_ccc.asking import jax_traces
-from compile_ccc.asking.sizes import WIDE
+from compile_ccc.asking.sizes import largest
 from compile_ccc.asking.tracers import class_of
 from compile_ccc.asking.working_out import worked_out
 
@@ -56,7 +56,7 @@ class Answers:
 
 
 def _exceeds(value: Any, bound: float) -> bool:
-    return isinstance(value, jax.core.Tracer) or (type(value) in WIDE and abs(int(value)) > bound)
+    return isinstance(value, jax.core.Tracer) or largest(value) > bound
 
 
 NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {}, {})

@@ -6,6 +6,7 @@ inputs behind them become code, unless all are arrays of JAX's.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax.core
 import numpy as np
 
 from compile_ccc.asking import jax_traces
+from compile_ccc.asking.sizes import METHODS
 from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
 
 
@@ -26,7 +28,8 @@ class KnownArray(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and not self.aval.shape and by_users():
             _is_told(self)
-        return super().__getattribute__(name)
+        found = super().__getattribute__(name)
+        return _computing(self, name, found) if name in METHODS and by_users() else found
 
 
 class KnownScalar(Known):
@@ -65,7 +68,8 @@ class Computed(Asking):
     def __getattribute__(self, name: str) -> Any:
         if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
             _look(self)
-        return super().__getattribute__(name)
+        found = super().__getattribute__(name)
+        return _computing(self, name, found) if name in METHODS and by_users() else found
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -94,6 +98,9 @@ def kind(value: Any) -> type:
     return KnownScalar if isinstance(value, np.generic) else Known
 
 
+_INTEGERS = (int, np.integer, np.ndarray, Asking)
+
+
 def _is_told(tracer: Any) -> bool:
     """Notes that Python is told of an input's class; whether there is one that tells."""
     asked = asked_of(tracer)
@@ -111,16 +118,33 @@ def _stands(value: Any) -> bool:
     return issubclass(type(value), (*_PLAIN, KnownArray, KnownScalar, Computed))
 
 
+def _computed(name: str, result: Any, operands: list[Any]) -> Any:
+    """The result of an operator or a method of what stands for an input, if all the operands do."""
+    if type(result) is Asking and all(map(_stands, operands)):
+        result.__class__ = Computed
+        if (asked := asked_of(operands[0])) is not None:
+            asked.sizes.compute(name, result, operands)
+    return result
+
+
+def _computing(x: Any, name: str, found: Any) -> Any:
+    """An attribute of an array, or a method, whose results stand for what NumPy computes."""
+    if not callable(found) or isinstance(found, Asking):
+        return _computed(name, found, [x])
+
+    @functools.wraps(found)
+    def method(*operands: Any, **keywords: Any) -> Any:
+        others = [*operands, *keywords.values()] if name in ("dot", "clip") else []
+        return _computed(name, found(*operands, **keywords), [x, *(v for v in others if isinstance(v, _INTEGERS))])
+
+    return method
+
+
 def _operator(name: str) -> Callable[..., Any]:
     of_jax = getattr(jax_traces.Tracer, name)
 
     def operate(self: Any, *operands: Any) -> Any:
-        result = of_jax(self, *operands)
-        if type(result) is Asking and all(map(_stands, operands)):
-            result.__class__ = Computed
-            if (asked := asked_of(self)) is not None:
-                asked.sizes.compute(name.strip("_"), result, [self, *operands])
-        return result
+        return _computed(name.strip("_"), of_jax(self, *operands), [self, *operands])
 
     operate.__name__ = name
     return operate

@@ -46,6 +46,46 @@ def test_nor_in_the_other_derivatives_and_of_integers_of_numpy():
     np.testing.assert_allclose(jacobian(f)(0.5, 10**6), 1e12)
 
 
+WIDE, MANY, LARGE = np.array([2**20, 5]), np.array([2**30] * 4), np.array([2**40, 2**33])
+OF_ARRAYS = {  # of NumPy's integers, of 64 bits each if nothing else is said, which compute a number
+    "a product": (lambda n: (n * n * n)[0], WIDE),
+    "a sum": (lambda n: n.sum(), MANY),
+    "NumPy's sum": (lambda n: np.sum(n), MANY),
+    "a sum of fewer bits": (lambda n: n.sum(), MANY.astype(np.int32)),
+    "a product of bytes": (lambda n: n.prod(), np.full(5, 200, np.uint8)),
+    "bytes, which wrap in NumPy, too": (lambda n: (n * n)[0], np.full(5, 200, np.uint8)),
+    "sums so far": (lambda n: n.cumsum()[-1], MANY),
+    "an inner product": (lambda n: n @ n, WIDE),
+    "an inner product, as a method": (lambda n: n.dot(n), WIDE),
+    "an outer one": (lambda n: (n[:, None] @ n[None])[0, 0], WIDE),
+    "other shapes": (lambda n: (n.T * n.reshape(2))[0], WIDE),
+    "too large before": (lambda n: (n >> 20)[0], LARGE),
+    "compared": (lambda n: (n > 5)[0], LARGE),
+    "as real numbers": (lambda n: n.astype(float)[0] * 2.0, LARGE),
+    "their mean": (lambda n: n.mean(), LARGE),
+    "cut off": (lambda n: n.clip(0, 2**31)[0] * 2, LARGE),
+    "a trace": (lambda n: n.trace(), np.full((2, 2), 2**30)),
+    "without sign": (lambda n: (n - np.uint64(3))[0], np.array([2], np.uint64)),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARRAYS)
+def test_nor_what_numpy_computes_of_an_array(name):
+    compute, wide = OF_ARRAYS[name]
+    derivative = grad(lambda x, n: x * float(compute(n)))
+    for n in (np.ones_like(wide), wide, np.ones_like(wide), wide):
+        np.testing.assert_allclose(derivative(0.5, n), float(compute(n)), rtol=1e-5)
+
+
+def test_labels_are_in_one_program(compilations):
+    derivative = grad(lambda x, labels: jnp.sum(x * jnp.float32(2 * labels + 1)))
+    derivative(jnp.ones(3), np.array([0, 1, 2])), derivative(jnp.ones(3), np.array([2, 1, 0]))
+    compilations.new()
+    for k in range(5):
+        np.testing.assert_array_equal(derivative(jnp.ones(3), np.array([k, 1, 9])), [2 * k + 1, 3, 19])
+    assert compilations.new() == 0
+
+
 def test_many_steps_are_counted_in_one_program(compilations):
     derivative = grad(lambda x, step: x * ((step + 1) * (2 * step - 1)))
     derivative(1.0, 0), derivative(1.0, 1), derivative(1.0, 2)
