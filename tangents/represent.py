@@ -24,6 +24,7 @@ from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,

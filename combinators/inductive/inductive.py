@@ -95,7 +95,9 @@ def _node(forest: Forest, c: Constructor, row: int, inner: Any, build: Callable[
     return (c.name, *parts) if c.is_tuple else (c.name, parts)
 
 
-def _encoded(constructors: tuple[Constructor, ...], nodes: Nodes, width: int | None, asked: Mapping[str, int]) -> Forest:
+def _encoded(
+    constructors: tuple[Constructor, ...], nodes: Nodes, width: int | None, asked: Mapping[str, int]
+) -> Forest:
     kind, parent, side = (np.asarray(x, np.int64) for x in (nodes.kind, nodes.parent, nodes.side))
     own, depth = np.asarray(nodes.own, np.int64), np.asarray(nodes.depth, np.int64)
     number = np.cumsum([c.arity > 0 for c in constructors]) - 1  # of a constructor among those with nodes below
@@ -120,7 +122,12 @@ def _encoded(constructors: tuple[Constructor, ...], nodes: Nodes, width: int | N
 
 
 def _filled(
-    constructors: tuple[Constructor, ...], nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any, rooms: dict[str, int]
+    constructors: tuple[Constructor, ...],
+    nodes: Nodes,
+    plan: Schedule,
+    places: Any,
+    of_nodes: Any,
+    rooms: dict[str, int],
 ) -> Forest:
     kind, parent, side, row = of_nodes
     starts = np.cumsum([0, *(rooms[c.name] for c in constructors)])

@@ -18,6 +18,7 @@ from combinators.sums import injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
