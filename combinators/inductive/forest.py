@@ -2,7 +2,7 @@
 
 The nodes of a constructor are rows of its own arrays.  Those without nodes below them stand in any order; of the others
 `width` rows are a step, which is worked out at once, so there may be rows that are no node (`valid` says which are).
-Results of all nodes are one array, too: constructor by constructor, in the order of the declaration.
+Results of all nodes are one array, too: constructor by constructor, those without nodes below them first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ class Forest:
 
     `payloads[name]`: the parts of the constructor with one row for each node, None for parts that are nodes.
     `valid[name]`: which rows are nodes; `source[name]`: the row itself, or for a row that is none, a node's.
-    `children[name]`: of nodes with nodes below, where the results of these are among all results.
-    `parents[name]`: where the cotangent of a node is among those of all children; then come roots, and a zero.
-    `tags`, `places`: of each step the number of its constructor, among those with nodes below, and its number there.
+    `children`: for each row of the constructors with nodes below them, where the results of these are; 0 past the last.
+    `parents`: for each result, where its cotangent is among those of the children of all nodes; after these come those
+    of the roots, and a zero.
+    `tags`, `places`: of each step the number of its constructor, among those with nodes below, and its first row, among
+    those of all of these.
     `steps`: how many there are; `roots`: where the results of the trees are.
     """
 
@@ -39,33 +41,34 @@ class Forest:
     payloads: dict[str, Any]
     valid: dict[str, Any]
     source: dict[str, Any]
-    children: dict[str, Any]
-    parents: dict[str, Any]
+    children: Any
+    parents: Any
     tags: Any
     places: Any
     steps: Any
     roots: Any
 
     @property
+    def leaves(self) -> list[Constructor]:
+        """The constructors without nodes below them, whose results come first."""
+        return [c for c in self.constructors if not c.arity]
+
+    @property
     def inner(self) -> list[Constructor]:
         """The constructors with nodes below them, by the numbers that `tags` has."""
         return [c for c in self.constructors if c.arity]
-
-    @property
-    def leaves(self) -> list[Constructor]:
-        """The constructors without."""
-        return [c for c in self.constructors if not c.arity]
 
     def room(self, constructor: Constructor) -> int:
         """How many rows there are for a constructor."""
         return self.valid[constructor.name].shape[0]
 
     def starts(self) -> dict[str, int]:
-        """Where the results of each constructor begin, and where they end, by the name ""."""
-        sizes = [self.room(c) for c in self.constructors]
-        return dict(zip((*(c.name for c in self.constructors), ""), accumulate(sizes, initial=0), strict=True))
+        """Where the results of each constructor begin."""
+        ordered = [*self.leaves, *self.inner]
+        ends = accumulate(map(self.room, ordered), initial=0)
+        return dict(zip((c.name for c in ordered), ends, strict=False))
 
-    def slots(self) -> dict[str, int]:
-        """Where the cotangents of children begin, by the constructor that they are children of; where those end."""
-        sizes = [self.room(c) * c.arity for c in self.inner]
-        return dict(zip((*(c.name for c in self.inner), ""), accumulate(sizes, initial=0), strict=True))
+    @property
+    def first(self) -> int:
+        """Where the results of the constructors with nodes below them begin."""
+        return sum(map(self.room, self.leaves))

@@ -71,10 +71,11 @@ class Inductive:
                 made[starts[c.name] + int(row)] = _node(forest, c, int(row), (), build)
         for step in range(int(forest.steps)):
             c = forest.inner[forest.tags[step]]
-            for row in range(forest.places[step] * forest.width, (forest.places[step] + 1) * forest.width):
+            for at in range(forest.places[step], forest.places[step] + forest.width):
+                row = forest.first + at - starts[c.name]
                 if forest.valid[c.name][row]:
-                    inner = [made[int(child)] for child in forest.children[c.name][row]]
-                    made[starts[c.name] + row] = _node(forest, c, row, inner, build)
+                    inner = [made[int(child)] for child in forest.children[at, : c.arity]]
+                    made[forest.first + at] = _node(forest, c, row, inner, build)
         return [made[int(root)] for root in forest.roots]
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +102,7 @@ def _encoded(
     kind, parent, side = (np.asarray(x, np.int64) for x in (nodes.kind, nodes.parent, nodes.side))
     own, depth = np.asarray(nodes.own, np.int64), np.asarray(nodes.depth, np.int64)
     number = np.cumsum([c.arity > 0 for c in constructors]) - 1  # of a constructor among those with nodes below
-    inner = np.flatnonzero(np.asarray([c.arity > 0 for c in constructors])[kind]) if len(kind) else kind
+    inner = np.flatnonzero(np.asarray([c.arity > 0 for c in constructors])[kind])
     place_of = np.full(len(kind), -1)
     place_of[inner] = np.arange(len(inner))
     above = np.where(parent[inner] < 0, -1, place_of[parent[inner]])
@@ -122,48 +123,43 @@ def _encoded(
 
 
 def _filled(
-    constructors: tuple[Constructor, ...],
-    nodes: Nodes,
-    plan: Schedule,
-    places: Any,
-    of_nodes: Any,
-    rooms: dict[str, int],
+    constructors: tuple[Constructor, ...], nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any, rooms: dict[str, int]
 ) -> Forest:
     kind, parent, side, row = of_nodes
-    starts = np.cumsum([0, *(rooms[c.name] for c in constructors)])
-    slots = np.cumsum([0, *(rooms[c.name] * c.arity for c in constructors)])
-    arity = np.asarray([c.arity for c in constructors])
+    numbers = sorted(range(len(constructors)), key=lambda i: constructors[i].arity > 0)  # in the order of the results
+    starts = np.zeros(len(constructors), np.int64)
+    starts[numbers] = np.cumsum([0, *(rooms[constructors[i].name] for i in numbers)])[:-1]
+    first = sum(rooms[c.name] for c in constructors if not c.arity)
+    inner = sum(rooms[c.name] for c in constructors if c.arity)
+    most = max((c.arity for c in constructors), default=0)
     roots = np.asarray(nodes.roots, np.int64)
-    result = starts[kind] + row if len(kind) else kind
-    up = slots[kind[parent]] + row[parent] * arity[kind[parent]] + side if len(kind) else kind
-    up[roots] = slots[-1] + np.arange(len(roots))
-    payloads, valid, source, children, parents = ({}, {}, {}, {}, {})
+    result = starts[kind] + row
+    up = (result[parent] - first) * most + side
+    up[roots] = inner * most + np.arange(len(roots))
+    parents, below = np.full(first + inner, inner * most + len(roots)), np.zeros(inner * most, np.int64)
+    parents[result] = up
+    below[up[parent >= 0]] = result[parent >= 0]
+    payloads, valid, source = ({}, {}, {})
+    children = below.reshape(inner, most)
     for i, c in enumerate(constructors):
         own, room = np.flatnonzero(kind == i), rooms[c.name]
         at = row[own]
         is_node = np.zeros(room, bool)
         is_node[at] = True
-        first = np.arange(room) // plan.width * plan.width if c.arity else np.zeros(room, np.int64)
-        from_ = np.where(is_node, np.arange(room), first)
+        begin = np.arange(room) // plan.width * plan.width if c.arity else 0
+        from_ = np.where(is_node, np.arange(room), begin)
         columns = [column(nodes, i, j, t) for j, t in enumerate(t for t in c.leaves if t is not Rec)]
         payloads[c.name] = c.payload([_spread(x, at, from_) for x in columns])
-        above = np.full(room, slots[-1] + len(roots))
-        above[at] = up[own]
-        valid[c.name], source[c.name], parents[c.name] = is_node, _int(from_), _int(above)
+        valid[c.name], source[c.name] = is_node, _int(from_)
         if c.arity:
-            below = np.zeros(room * c.arity, np.int64)
-            children[c.name] = below
-    for name, below in children.items():
-        i = [c.name for c in constructors].index(name)
-        inside = np.flatnonzero((parent >= 0) & (kind[parent] == i))
-        below[up[inside] - slots[i]] = result[inside]
-        children[name] = _int(below.reshape(-1, int(arity[i]))[source[name]])
-    room = sum(rooms[c.name] for c in constructors if c.arity) // plan.width
+            rows = slice(starts[i] - first, starts[i] - first + room)
+            children[rows] = children[rows][from_]
+    order = np.zeros((2, inner // plan.width), np.int32)
     steps = len(plan.kinds)
-    order = np.zeros((2, room), np.int32)
-    order[:, :steps] = plan.kinds, places
+    kinds = np.flatnonzero([c.arity > 0 for c in constructors])
+    order[:, :steps] = plan.kinds, starts[kinds[plan.kinds]] - first + places * plan.width
     return Forest(
-        constructors, plan.width, payloads, valid, source, children, parents,
+        constructors, plan.width, payloads, valid, source, _int(children), _int(parents),
         *order, np.asarray(steps, np.int32), _int(result[roots]),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import widen
 from combinators.meaning.operators import opened
-from combinators.meaning.trees import of_roots, results
+from combinators.meaning.trees import domain_at, results, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
@@ -116,7 +116,8 @@ def evaluate(term: Term, x: Any) -> Any:
             if (recorded := in_program(term, x)) is not None:
                 return recorded[0]
             functions, forest = x
-            return of_roots(results(apply, functions, forest, carried(term, *x)), forest)
+            node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
+            return taken(results(node, forest, carried(term, *x)), forest.roots)
         case Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):

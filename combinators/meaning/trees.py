@@ -1,4 +1,4 @@
-"""The plain meaning of folds over trees: node by node, each after those below it."""
+"""The plain meaning of folds over trees: step by step, each node after those below it."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.meaning.control import switch
 from combinators.types import Type
 
 
-def results(apply: Callable[[Any, Any], Any], functions: Any, forest: Forest, type: Type) -> Any:
-    """What the functions give of all nodes, of this type, in the order of `Forest`; rows that are no node have any."""
-    starts, inner = forest.starts(), forest.inner
-    rows = jax.tree.map(lambda t: jnp.zeros((starts[""], *t.shape), t.dtype), type)
+def results(node: Callable[[Constructor, list[Any], Any], Any], forest: Forest, type: Type) -> Any:
+    """The results of all nodes, of this type, in the order of `Forest`; rows that are no node have any.
+
+    node(constructor, results below, row) is that of one node, whose payload is in this row.
+    """
+    starts, first, inner = forest.starts(), forest.first, forest.inner
+    room = sum(map(forest.room, forest.constructors))
+    rows = jax.tree.map(lambda t: jnp.zeros((room, *t.shape), t.dtype), type)
     for c in forest.leaves:
-        of_node = lambda payload, c=c: apply(functions[c.name], c.parts((), payload))
-        own = jax.vmap(of_node)(_rows(forest.payloads[c.name], forest.source[c.name]))
+        own = jax.vmap(lambda row, c=c: node(c, [], row))(jnp.asarray(forest.source[c.name]))
         rows = jax.tree.map(lambda all, new, at=starts[c.name]: all.at[at : at + len(new)].set(new), rows, own)
     if not inner:
         return rows
 
-    def node(number: Any, rows: Any) -> Any:
-        step, slot = number // forest.width, number % forest.width
+    def step(number: Any, rows: Any) -> Any:
+        at = jnp.asarray(forest.places)[number] + jnp.arange(forest.width)
 
-        def of(c: Any) -> Any:
-            row = jnp.asarray(forest.source[c.name])[forest.places[step] * forest.width + slot]
-            below = [_rows(rows, child) for child in jnp.asarray(forest.children[c.name])[row]]
-            return apply(functions[c.name], c.parts(below, _rows(forest.payloads[c.name], row)))
+        def of(c: Constructor, at: Any) -> Any:
+            below = [taken(rows, child) for child in jnp.asarray(forest.children)[at][: c.arity]]
+            return node(c, below, jnp.asarray(forest.source[c.name])[first + at - starts[c.name]])
 
-        tag = jnp.asarray(forest.tags)[step]
-        new = switch(tag, [lambda c=c: of(c) for c in inner])
-        start = jnp.asarray([starts[c.name] for c in inner], jnp.int32)[tag]
-        at = start + forest.places[step] * forest.width + slot
-        return jax.tree.map(lambda all, one: all.at[at].set(one), rows, new)
+        new = switch(jnp.asarray(forest.tags)[number], [lambda c=c: jax.vmap(lambda at: of(c, at))(at) for c in inner])
+        return jax.tree.map(lambda all, one: all.at[first + at].set(one), rows, new)
 
-    return lax.fori_loop(0, forest.steps * forest.width, node, rows)
+    return lax.fori_loop(0, forest.steps, step, rows)
 
 
-def of_roots(rows: Any, forest: Forest) -> Any:
-    """The results of the roots."""
-    return _rows(rows, forest.roots)
+def domain_at(c: Constructor, below: list[Any], forest: Forest, row: Any) -> Any:
+    """What the function of a constructor is applied to."""
+    return c.parts(below, taken(forest.payloads[c.name], row))
 
 
-def _rows(x: Any, at: Any) -> Any:
+def taken(x: Any, at: Any) -> Any:
+    """A row of arrays, or some of them."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[at], x)

@@ -45,6 +45,7 @@ from tangents.control.solve import pushed as solve
 from tangents.duals import primal
 from tangents.forward.control import call, checkpoint, choice, loop, mapping, repetition
 from tangents.forward.primitives import primitive
+from tangents.forward.trees import reduction
 from tangents.spaces.functions import code_of
 
 
@@ -94,6 +95,8 @@ def forward(term: Term, x: Any) -> Any:
             return mapping(apply, *x)
         case While():
             return repetition(apply, term, *x)
+        case Cata():
+            return reduction(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)
         case _:
