@@ -167,7 +167,7 @@ def stage(
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied
         runs.append(True)
-        asked = Asked(inputs, varied, around, numbers=bool(captured.written))
+        asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
             asked.begin(leaves)
         try:
