@@ -123,7 +123,12 @@ def _encoded(
 
 
 def _filled(
-    constructors: tuple[Constructor, ...], nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any, rooms: dict[str, int]
+    constructors: tuple[Constructor, ...],
+    nodes: Nodes,
+    plan: Schedule,
+    places: Any,
+    of_nodes: Any,
+    rooms: dict[str, int],
 ) -> Forest:
     kind, parent, side, row = of_nodes
     numbers = sorted(range(len(constructors)), key=lambda i: constructors[i].arity > 0)  # in the order of the results
@@ -160,7 +165,7 @@ def _filled(
     order[:, :steps] = plan.kinds, starts[kinds[plan.kinds]] - first + places * plan.width
     return Forest(
         constructors, plan.width, payloads, valid, source, _int(children), _int(parents),
-        *order, np.asarray(steps, np.int32), _int(result[roots]),
+        order[0], order[1], np.asarray(steps, np.int32), _int(result[roots]),
     )  # fmt: skip
 
 

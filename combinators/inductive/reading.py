@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import MalformedError
@@ -152,7 +152,7 @@ def column(nodes: Nodes, kind: int, number: int, type: Any) -> Any:
 
 def _fits(values: Any, dtype: Any) -> bool:
     """Whether values can be of a dtype: ints as floats, and floats as shorter ones; ints that are in its range."""
-    if values.dtype.kind not in "biufc" and not jax.dtypes.issubdtype(values.dtype, np.number):
+    if values.dtype.kind not in "biufc" and not jnp.issubdtype(values.dtype, np.number):
         return False
     if dtype.kind in "biu" and values.dtype.kind in "biu":
         return bool(np.all(values.astype(dtype) == values)) and (dtype.kind == "b") == (values.dtype.kind == "b")

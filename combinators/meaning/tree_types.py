@@ -49,9 +49,13 @@ def of_roots(apply: Apply, term: Cata, x: Type) -> Type:
 def checked(term: Cata, x: Type) -> tuple[dict[str, Any], Forest]:
     """The functions and the forest, of types or of values.  Raises `CompositionError`."""
     functions, forest = x if isinstance(x, tuple) and len(x) == 2 else (None, None)
-    if isinstance(functions, dict) and isinstance(forest, Forest) and forest.constructors == term.type.constructors:
-        if functions.keys() == {c.name for c in forest.constructors}:
-            return functions, forest
+    if (
+        isinstance(functions, dict)
+        and isinstance(forest, Forest)
+        and forest.constructors == term.type.constructors
+        and functions.keys() == {c.name for c in forest.constructors}
+    ):
+        return functions, forest
     names = ", ".join(f"{c.name!r}: f" for c in term.type.constructors)
     raise CompositionError(
         f"the domain of {term} is not right", part=term, expected=f"({{{names}}}, a forest of {term.type})",
