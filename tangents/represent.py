@@ -51,7 +51,6 @@ from tangents.control.choice import choice, injection
 from tangents.control.loops import loop, mapping
 from tangents.control.named import call
 from tangents.control.solve import solve
-from tangents.control.trees import reduction
 from tangents.control.whiles import bounded, repetition
 from tangents.cotangents.leaves import dense
 from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
@@ -62,6 +61,7 @@ from tangents.spaces.functions import check_environments
 from tangents.spaces.listing import LIST
 from tangents.spaces.public import from_public
 from tangents.spaces.space import Represented, Space
+from tangents.trees.rule import reduction
 
 SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 

@@ -7,14 +7,14 @@ Results of all nodes are one array, too: constructor by constructor, those witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, starmap
 from typing import Any
 
 import jax
 
-from combinators.inductive.constructors import Constructor
+from combinators.inductive.constructors import Constructor, declared
 
 
 @partial(
@@ -47,6 +47,12 @@ class Forest:
     places: Any
     steps: Any
     roots: Any
+
+    def annotated(self, rows: dict[str, Any], type: Any) -> Forest:
+        """The forest with results at its nodes, of this type: one row for each of a constructor's."""
+        parts = {c.name: (c.form.unflatten(c.leaves), type) for c in self.constructors}
+        payloads = {name: (payload, rows[name]) for name, payload in self.payloads.items()}
+        return replace(self, constructors=tuple(starmap(declared, parts.items())), payloads=payloads)
 
     @property
     def leaves(self) -> list[Constructor]:

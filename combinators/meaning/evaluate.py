@@ -17,7 +17,7 @@ from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import widen
 from combinators.meaning.operators import opened
-from combinators.meaning.trees import domain_at, results, taken
+from combinators.meaning.trees import by_constructor, domain_at, results, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
@@ -117,7 +117,8 @@ def evaluate(term: Term, x: Any) -> Any:
                 return recorded[0]
             functions, forest = x
             node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
-            return taken(results(node, forest, carried(term, *x)), forest.roots)
+            rows = results(node, forest, type := carried(term, *x))
+            return forest.annotated(by_constructor(forest, rows), type) if term.every else taken(rows, forest.roots)
         case Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):

@@ -40,10 +40,12 @@ def result(apply: Apply, term: Cata, x: Type) -> Type:
     return found
 
 
-def of_roots(apply: Apply, term: Cata, x: Type) -> Type:
-    """[σ], of which there is one for each tree."""
-    found = result(apply, term, x)
-    return Array(x[1].roots.shape[0], found)
+def codomain(apply: Apply, term: Cata, x: Type) -> Type:
+    """[σ], of which there is one for each tree; or the forest with one at each node."""
+    found, forest = result(apply, term, x), x[1]
+    if term.every:
+        return forest.annotated({c.name: Array(forest.room(c), found) for c in forest.constructors}, found)
+    return Array(forest.roots.shape[0], found)
 
 
 def checked(term: Cata, x: Type) -> tuple[dict[str, Any], Forest]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from combinators.inductive.constructors import Constructor
 from combinators.meaning.infer import carried
-from combinators.meaning.trees import results, taken
+from combinators.meaning.trees import by_constructor, results, taken
 from combinators.terms import Cata
 from compile_ccc.jaxprs.recording import record
 from tangents.duals import dual, pair, primal, tangents, widened
@@ -42,4 +42,7 @@ def reduction(apply: Apply, term: Cata, functions: dict[str, Any], forest: Any) 
         if reached <= active:
             break
         active |= reached
-    return dual(*taken(results(node, plain, type_now()), plain.roots))
+    rows = results(node, plain, type_now())
+    if term.every:
+        return forest.annotated({name: dual(*own) for name, own in by_constructor(plain, rows).items()}, type)
+    return dual(*taken(rows, plain.roots))
