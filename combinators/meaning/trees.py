@@ -30,7 +30,7 @@ def results(node: Callable[[Constructor, list[Any], Any], Any], forest: Forest, 
         return rows
 
     def step(number: Any, rows: Any) -> Any:
-        at = jnp.asarray(forest.places)[number] + jnp.arange(forest.width)
+        at = jnp.asarray(forest.places)[number] + jnp.arange(forest.width, dtype=jnp.int32)
 
         def of(c: Constructor, at: Any) -> Any:
             below = [taken(rows, child) for child in jnp.asarray(forest.children)[at][: c.arity]]

@@ -46,7 +46,7 @@ from tangents.cotangents.sparse import (
     release,
     remark,
 )
-from tangents.spaces.captured import captured, opened
+from tangents.spaces.captured import called, captured, opened
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
@@ -91,7 +91,9 @@ def repetition(
     start = jax.tree.leaves(release(state))
     if not is_active(state, leaf) or all(held):
         last = while_loop(goes_on, lambda s: step(s)[0], start, term.max_steps)
-        return remark(form.unflatten(last), held, leaf), nothing
+        y = called(remark(form.unflatten(last), held, leaf), listed, space)
+        calls = lambda g: ZERO if g is ZERO else Sparse({1: captured(ZERO, f, listed, space)})
+        return y, calls if is_active(y, leaf) else nothing
     types = jax.eval_shape(lambda s: step(s)[1], start)
     if term.max_steps is None:
         last, backwards = _checkpointed(goes_on, step, start, types)
@@ -102,7 +104,7 @@ def repetition(
     def pullback(g: Cotangent) -> Cotangent:
         of_last = arriving(g, result, leaf)
         if not of_last:
-            return ZERO
+            return ZERO if g is ZERO else Sparse({1: captured(ZERO, f, listed, space)})
         active, pulled = moving(residuals, of_last, ())
 
         def back(row: Rows, carry: Any) -> Any:
@@ -117,7 +119,7 @@ def repetition(
         g_f = captured(placed(total, f, leaf), f, listed, space)
         return Sparse({1: g_f, 2: narrowed(placed(g_s, state, leaf))})
 
-    return result, pullback
+    return called(result, listed, space), pullback
 
 
 _held: Table[Any, tuple[bool, ...]] = Table("held states of whiles", entries=1024)

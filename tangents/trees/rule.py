@@ -22,7 +22,7 @@ from combinators.terms import Cata
 from combinators.types import Type
 from tangents.cotangents.leaves import arriving, placed
 from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, is_active, nothing, parts, plus, release, remark
-from tangents.spaces.captured import captured, opened
+from tangents.spaces.captured import called, captured, opened
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.trees.loops import Found, Loops, gathered
 from tangents.trees.nodes import Nodes
@@ -42,30 +42,33 @@ def reduction(
     value = lambda rows: remark(form.unflatten(rows), held, leaf)
 
     def pulled(of_roots: Found, of_all: Found) -> Cotangent:
-        if not (of_roots or of_all):
-            return ZERO
         g_functions, g_payloads = Sparse(), Sparse()
-        for name, (of_function, of_payload) in loops.backwards(results, kept, of_roots, of_all).items():
-            found = placed(of_function, functions[name], leaf)
-            g_functions[name] = captured(found, functions[name], listed[name], space)
+        found = loops.backwards(results, kept, of_roots, of_all) if of_roots or of_all else {}
+        for name, f in functions.items():
+            of_function, of_payload = found.get(name, ({}, {}))
+            g_functions[name] = captured(placed(of_function, f, leaf), f, listed[name], space)
             g_payloads[name] = placed(of_payload, forest.payloads[name], leaf)
         return Sparse({0: g_functions, 1: Sparse({"payloads": g_payloads})})
 
     if not term.every:
         roots = value([gathered(x, plain.roots) for x in results])
-        return roots, (lambda g: pulled(arriving(g, roots, leaf), {})) if is_active(roots, leaf) else nothing
+        pullback = lambda g: ZERO if g is ZERO else pulled(arriving(g, roots, leaf), {})
+        y = called(roots, listed, space)
+        return y, pullback if is_active(y, leaf) else nothing
     rows = {name: value(own) for name, own in loops.of_constructors(results).items()}
-    result = forest.annotated(rows, type)
+    result = forest.annotated({name: called(own, listed, space) for name, own in rows.items()}, type)
 
-    def pullback(g: Cotangent) -> Cotangent:
+    def pulled_by(g: Cotangent) -> Cotangent:
         of_payloads = ZERO if g is ZERO else g.part("payloads")
-        given = {name: parts(ZERO if of_payloads is ZERO else of_payloads.part(name)) for name in rows}
+        if of_payloads is ZERO:
+            return ZERO
+        given = {name: parts(of_payloads.part(name)) for name in rows}
         arrived = {name: arriving(own, rows[name], leaf) for name, (_, own) in given.items()}
         passed = Sparse((name, through) for name, (through, _) in given.items() if through is not ZERO)
         through = Sparse({1: Sparse({"payloads": passed})}) if passed else ZERO
         return plus(pulled({}, loops.of_all(arrived)), through)
 
-    return result, pullback
+    return result, pulled_by
 
 
 def _nodes(made: Callable[[Constructor, tuple[bool, ...]], Nodes], forest: Forest, type: Type) -> dict[str, Nodes]:

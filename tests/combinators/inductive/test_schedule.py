@@ -56,10 +56,10 @@ def test_no_schedule_of_one_constructor_is_shorter():
 def test_the_width_is_the_largest_that_leaves_few_slots_empty():
     for kinds, nodes in product((1, 2), (7, 60, 400)):
         of, parents, depths = drawn(nodes, nodes, kinds)
-        slots = lambda width: width * len(schedule(of, parents, depths, width).kinds)
+        slots = {width: width * len(schedule(of, parents, depths, width).kinds) for width in WIDTHS}
         chosen = schedule(of, parents, depths)
-        assert slots(chosen.width) <= WASTE * nodes
-        assert all(slots(width) > WASTE * nodes for width in WIDTHS if width > chosen.width)
+        assert slots[chosen.width] <= WASTE * nodes
+        assert all(slots[width] > WASTE * nodes for width in WIDTHS if width > chosen.width)
 
 
 def test_size_classes_are_few_and_close():
