@@ -22,7 +22,7 @@ from combinators.inductive.constructors import Constructor, declared
     data_fields=["payloads", "valid", "source", "children", "parents", "tags", "places", "steps", "roots"],
     meta_fields=["constructors", "width"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forest:
     """Trees of a type with these constructors.  `C.Inductive.encode` makes one, `decode` reads it.
 
@@ -53,6 +53,10 @@ class Forest:
         parts = {c.name: (c.form.unflatten(c.leaves), type) for c in self.constructors}
         payloads = {name: (payload, rows[name]) for name, payload in self.payloads.items()}
         return replace(self, constructors=tuple(starmap(declared, parts.items())), payloads=payloads)
+
+    def __repr__(self) -> str:
+        payloads = ", ".join(f"{name}={payload!r}" for name, payload in self.payloads.items())
+        return f"Forest({payloads}, width={self.width})"
 
     @property
     def leaves(self) -> list[Constructor]:
