@@ -119,13 +119,12 @@ class Loops:
         return {c.name: [masked(x[self._rows(c)], self.forest.valid[c.name]) for x in results] for c in self.ordered}
 
     def of_all(self, given: dict[str, Found]) -> Found:
-        """The cotangents of all results from those of each constructor's nodes; rows that are no node have none."""
+        """The cotangents of all results from those of each constructor's nodes."""
         numbers = sorted({i for found in given.values() for i in found})
 
         def of(c: Constructor, i: int) -> Any:
-            valid = self.forest.valid[c.name]
-            zeros = jnp.zeros((len(valid), *self.types[i].shape), self.types[i].dtype)
-            return masked(given[c.name][i], valid) if i in given[c.name] else zeros
+            zeros = jnp.zeros((self.forest.room(c), *self.types[i].shape), self.types[i].dtype)
+            return given[c.name].get(i, zeros)
 
         return {i: jnp.concatenate([of(c, i) for c in self.ordered]) for i in numbers}
 

@@ -14,11 +14,12 @@ from tests.mutants import (
     of_rows,
     of_spaces,
     of_terms,
+    of_trees,
     of_whiles,
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS}
+CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -27,6 +28,7 @@ MUTANTS = {
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
     **of_whiles.MUTANTS,
+    **of_trees.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,
