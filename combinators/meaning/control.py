@@ -57,7 +57,7 @@ def scan(
 def while_loop(
     goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any, max_steps: int | None = None
 ) -> Any:
-    """`jax.lax.while_loop`, which takes at most `max_steps` steps if that is a number; its condition has a name then."""
+    """`jax.lax.while_loop`, of at most `max_steps` steps if that is a number; its condition has a name then."""
     if max_steps is None:
         return jax.lax.while_loop(goes_on, step, state)
     more = lambda counted: jax.lax.bitwise_and(counted[0] < max_steps, goes_on(counted[1]))

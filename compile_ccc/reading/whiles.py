@@ -19,8 +19,7 @@ from combinators.terms import While
 from combinators.types import Function
 from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
-from compile_ccc.reading.builder import Builder
-from compile_ccc.refusing.refusals import refused
+from compile_ccc.reading.builder import Builder, array_of_functions
 
 
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
@@ -42,8 +41,8 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
 
     if not going.shape:
         return _while(block, While(bound), init, condition, step)
-    if any(map(is_carrier, types)):
-        raise refused(eqn, block.calls)
+    for f in (a for a, t in zip(init, types, strict=True) if is_carrier(t)):
+        raise array_of_functions(eqn, going.shape[0], atom_type(f))
     some, first, before, after = _programs(going, types)
 
     def of_some(inner: Builder, s: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Functions of the list tangent inside of a loop whose number of steps nobody knows.
+"""Functions of the list tangent inside of a loop of which nobody knows the number of steps, or which has them as state.
 
 There is no room for the list of their calls.  Inside, a function is what it captured, as in figure 5, and outside
 `Captured` stands for the list: `curry`, which would have used up the calls, finds what they would have given.
@@ -14,7 +14,6 @@ from combinators.values import Closure
 from tangents.cotangents.calls import Calls, Captured
 from tangents.cotangents.leaves import gather, present, scatter
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, IsLeaf, hold, hold_discrete, release
-from tangents.spaces.space import Space
 
 
 def no_leaf(_: Any) -> bool:
@@ -29,13 +28,6 @@ def opened(x: Any) -> Any:
 
 def _opened(leaf: Any) -> Any:
     return hold(release(leaf.value), no_leaf) if isinstance(leaf, Held) else leaf
-
-
-def captured(g: Cotangent, f: Any, listed: Any, space: Space) -> Cotangent:
-    """The cotangent, in this space, of the function `listed` from that of f, which is it `opened`."""
-    if not space.is_leaf(release(f)) or g is ZERO:
-        return g
-    return ZERO if isinstance(listed, Held) else Calls(Captured(present(g, f, no_leaf)))
 
 
 def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:

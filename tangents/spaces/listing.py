@@ -9,6 +9,7 @@ know what it captured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, 
 from combinators.values import Closure
 from compile_ccc.jaxprs.scans import scan
 from tangents.cotangents.calls import Block, Calls, Captured
-from tangents.cotangents.leaves import fitted, gather, partly, placed, zero_leaf
+from tangents.cotangents.leaves import fitted, gather, partly, placed, scatter, zero_leaf
 from tangents.cotangents.sparse import (
     ZERO,
     Cotangent,
@@ -76,7 +77,8 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
 
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
         r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
-        return masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)
+        g = fitted(gr, r, is_function)
+        return masked(split(pb(g if is_leaf is is_function else of_captures(rep, g, r)), t)[0], made)
 
     total: Cotangent = ZERO
     for block in calls.blocks:
@@ -86,6 +88,23 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
     return total
+
+
+def of_captures(rep: Representation, g: Cotangent, y: Any) -> Cotangent:
+    """The cotangent of y with functions as what they captured, from one with the calls of functions."""
+    found = zip(gather(g, y, is_function), jax.tree.leaves(y, is_leaf=is_function), strict=True)
+    pulled = (
+        pull_calls(rep, no_leaf, leaf.code, leaf.environment, c) if isinstance(c, Calls) else c for c, leaf in found
+    )
+    return scatter(pulled, y, is_function)
+
+
+def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any) -> Represented:
+    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves."""
+    y, pb = run(opened(x))
+    closed = lambda leaf: leaf if not isinstance(leaf, Closure) or is_active(leaf, no_leaf) else Held(release(leaf))
+    listed = jax.tree.map(closed, y, is_leaf=is_function)
+    return listed, lambda g: of_captured(pb(of_captures(rep, g, y)), x, is_function)
 
 
 def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
