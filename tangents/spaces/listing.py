@@ -19,6 +19,7 @@ from combinators.depth import bottom_up
 from combinators.memo import ByObject
 from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
+from compile_ccc.jaxprs.recorder import silently
 from compile_ccc.jaxprs.scans import scan
 from tangents.cotangents.calls import Block, Calls, Captured
 from tangents.cotangents.leaves import fitted, gather, partly, placed, scatter, zero_leaf
@@ -76,7 +77,7 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
         return ZERO
 
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
-        r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
+        r, pb = silently(lambda: rep(f.body, extend(t, hold(s, is_leaf))))
         g = fitted(gr, r, is_function)
         return masked(split(pb(g if is_leaf is is_function else of_captures(rep, g, r)), t)[0], made)
 
