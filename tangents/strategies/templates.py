@@ -70,7 +70,9 @@ _SMOOTH = (
     "jnp.sqrt(1.0 + jnp.tanh({}) ** 2)",
     "jnp.sin({}) ** 3",
 )
-_COUNTED = "lax.while_loop(lambda s: (s[0] < 4) & (s[1] < 2.0), lambda s: (s[0] + 1, ({})(s[1]) + {}), (0, {}))[1]"
+_COUNTED = (
+    "lax.while_loop(lambda s: (s[0] < 4) & (s[1] < 2.0), lambda s: (s[0] + 1, ({})(s[1]) + jnp.sin(s[1])), (0, {}))[1]"
+)
 _OVER_VECTORS = Arrow(("V", "S"), "V")
 
 LOOPS = ("C.fold", "C.scan", "C.map", "lax.scan", "lax.fori_loop", "lax.while_loop", "jax.vmap")
@@ -92,7 +94,7 @@ TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
         ("lax.scan({}, {}, {})[0]", (STEP, "S", "V")),
         ("C.scan({}, {}, {})[0]", (STEP, "S", "V")),
         ("lax.fori_loop(0, jnp.where({} > {}, 3, 1), lambda _, s: ({})(s), {})", ("s", "s", UNARY, "S")),
-        (_COUNTED, (UNARY, "s", "S")),
+        *[(_COUNTED, (UNARY, "S"))] * 2,
         ("({})[1]", ("P",)),
         ("jnp.where({} > {}, {}, {})", ("s", "s", "S", "S")),
         ("jnp.maximum({}, {})", ("S", "S")),
