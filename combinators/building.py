@@ -10,7 +10,22 @@ from combinators.base import composite, mixed
 from combinators.depth import check_values
 from combinators.edges import check_name, check_policy, flags
 from combinators.errors import ArgumentError
-from combinators.terms import Call, Checkpoint, Compose, Const, Curry, Extend, Fold, Id, Prod, Proj, Scan, Term
+from combinators.inductive.inductive import Inductive
+from combinators.terms import (
+    Call,
+    Cata,
+    Checkpoint,
+    Compose,
+    Const,
+    Curry,
+    Extend,
+    Fold,
+    Id,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+)
 from combinators.types import Type, children, require_types, require_values
 
 
@@ -93,3 +108,12 @@ def segmented(loop: Fold | Scan) -> Term:
     row = compose(prod(Proj(0), Proj(1) >> Proj(0), Proj(1) >> Proj(1)), Checkpoint(loop))
     rows = type(loop)(reverse=loop.reverse)
     return compose(prod(compose(Proj(0), Curry(row)), Proj(1), Proj(2)), rows)
+
+
+def cata(type: Inductive) -> Cata:
+    """cata(T) : ({constructor: function}, forest) ⇝ [σ], the fold over the trees of an inductive type; see `Cata`."""
+    if not isinstance(type, Inductive):
+        raise ArgumentError(
+            "this is no inductive type", expected="C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Rec))", got=repr(type)
+        )
+    return Cata(type)

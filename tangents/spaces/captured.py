@@ -14,6 +14,7 @@ from combinators.values import Closure
 from tangents.cotangents.calls import Calls, Captured
 from tangents.cotangents.leaves import gather, present, scatter
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, IsLeaf, hold, hold_discrete, release
+from tangents.spaces.space import Space
 
 
 def no_leaf(_: Any) -> bool:
@@ -30,6 +31,22 @@ def _opened(leaf: Any) -> Any:
     return hold(release(leaf.value), no_leaf) if isinstance(leaf, Held) else leaf
 
 
+def captured(g: Cotangent, f: Any, listed: Any, space: Space) -> Cotangent:
+    """The cotangent, in this space, of the function `listed` from that of f, which is it `opened`.
+
+    A function that captured nothing has been called all the same, and its list is not empty.
+    """
+    if not space.is_leaf(release(f)):
+        return g
+    return ZERO if isinstance(listed, Held) else Calls(Captured(present(g, f, no_leaf)))
+
+
+def called(y: Any, listed: Any, space: Space) -> Any:
+    """The result of a loop, active where one of these functions, of the list tangent, may have had a part in it."""
+    functions = [f for f in jax.tree.leaves(listed, is_leaf=space.is_leaf) if space.is_leaf(f)]
+    return hold_discrete(release(y), space.is_leaf) if functions else y
+
+
 def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:
     """The cotangent of t, with functions among its leaves, from one in which functions are what they captured."""
     found = zip(gather(g, t, is_leaf), jax.tree.leaves(t, is_leaf=is_leaf), strict=True)
@@ -37,6 +54,6 @@ def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:
 
 
 def _listed(c: Cotangent, leaf: Any) -> Cotangent:
-    if c is ZERO or isinstance(leaf, Held):
+    if isinstance(leaf, Held):
         return ZERO
     return Calls(Captured(present(c, opened(leaf), no_leaf))) if isinstance(leaf, Closure) else c

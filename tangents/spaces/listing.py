@@ -17,7 +17,7 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.jaxprs.recorder import silently
 from compile_ccc.jaxprs.scans import scan
@@ -38,7 +38,7 @@ from tangents.cotangents.sparse import (
     release,
     split,
 )
-from tangents.spaces.captured import no_leaf, of_captured, opened
+from tangents.spaces.captured import called, no_leaf, of_captured, opened
 from tangents.spaces.functions import code_of
 from tangents.spaces.space import Representation, Represented, Space
 
@@ -104,8 +104,9 @@ def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any) 
     """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves."""
     y, pb = run(opened(x))
     closed = lambda leaf: leaf if not isinstance(leaf, Closure) or is_active(leaf, no_leaf) else Held(release(leaf))
-    listed = jax.tree.map(closed, y, is_leaf=is_function)
-    return listed, lambda g: of_captured(pb(of_captures(rep, g, y)), x, is_function)
+    listed = called(jax.tree.map(closed, y, is_leaf=is_function), x, LIST)
+    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function)
+    return listed, pullback if is_active(listed, is_function) else nothing
 
 
 def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
@@ -134,7 +135,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve, While)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

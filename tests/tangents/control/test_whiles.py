@@ -169,6 +169,8 @@ def test_calls_that_leave_a_loop_without_a_bound_are_refused():
     with pytest.raises(E.UnsupportedError, match="leave a loop") as caught:
         grad(_applied, functions="list")(double, jnp.float32(1.0))
     assert "max_steps" in str(caught.value)
+    with pytest.raises(E.UnsupportedError, match="leave a loop"):  # it captured nothing, and is called all the same
+        grad(_applied, functions="list")(function(lambda x: 2.0 * x, C.Tensor()), jnp.float32(1.0))
 
 
 def test_calls_that_leave_a_loop_with_a_bound_have_a_list():
