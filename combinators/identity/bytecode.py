@@ -20,6 +20,8 @@ _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
 _ITEMS = _numbers("STORE_SUBSCR", "DELETE_SUBSCR")
 _SETS = _STORES | {"DELETE_GLOBAL", "DELETE_DEREF"}
 _STORING, _SETTING, _IMPORT = _numbers(*_STORES), _numbers(*_SETS), _numbers("IMPORT_NAME")
+_SETTING_GLOBALS = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
+_IN_PLACE = {(dis.opmap["BINARY_OP"], operand) for operand in range(13, 26)}  # +=, and so on
 _GLOBAL, _EXTENDED = dis.opmap["LOAD_GLOBAL"], dis.opmap["EXTENDED_ARG"]
 _NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
@@ -89,7 +91,7 @@ def _names(code: types.CodeType) -> _Names:
         attributes = dict.fromkeys(name for part in whole for name in part.co_names)
         done = frozenset[int]().union(*map(operations, whole))
         notes, read = set[str](), set[str]()
-        may_note = not (_NOTES.isdisjoint(attributes) and _STORING.isdisjoint(done))
+        may_note = not _NOTES.isdisjoint(attributes) or any(map(_may_count, whole))
         for name, note in _uses(code) if may_note else ():
             (notes if note else read).add(name)
         imports = dict.fromkeys(name for part in whole for name in _imports(part))
@@ -112,7 +114,7 @@ def stored(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it sets: those of its module, and those in its cells."""
     found = _stored.get(code)
     if found is None:
-        sets = not _SETTING.isdisjoint(operations(code))
+        sets = not (_SETTING if code.co_freevars else _SETTING_GLOBALS).isdisjoint(operations(code))
         names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS} if sets else set[str]()
         names = names.union(*map(stored, _inner(code)))
         found = _stored.put(code, frozenset(names - {*code.co_cellvars, *code.co_varnames}))
@@ -140,6 +142,11 @@ def _uses(code: types.CodeType) -> Iterator[tuple[str, bool]]:
             yield step.argval, bool(appends) or _counts(step, following)
     for inner in _inner(code):
         yield from _uses(inner)
+
+
+def _may_count(code: types.CodeType) -> bool:
+    steps = code.co_code
+    return not _STORING.isdisjoint(steps[::2]) and not _IN_PLACE.isdisjoint(zip(steps[::2], steps[1::2], strict=True))
 
 
 def _counts(load: dis.Instruction, following: list[dis.Instruction | None]) -> bool:
