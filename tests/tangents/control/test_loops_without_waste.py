@@ -169,8 +169,8 @@ def test_a_map_contracts_its_rows():
 def test_a_map_that_keeps_much_contracts_its_rows_too():
     loss = lambda w, xs: jnp.sum(C.map(function(lambda x: jnp.sin(w @ x[:9]) * jnp.sum(jnp.cos(x)), xs[0]), xs))
     check(loss, draw(4, 9), draw(3, 60))
-    program = jax.make_jaxpr(grad(loss))(np.ones((4, 9), "float32"), np.ones((400, 60), "float32"))
-    assert [4, 9, 400] not in [sorted(v.aval.shape) for e in program.jaxpr.eqns for v in e.outvars]
+    program = str(jax.make_jaxpr(grad(loss, (0, 1)))(np.ones((4, 9), "float32"), np.ones((400, 60), "float32")))
+    assert "[400,4]" in program and "[400,4,9]" not in program
 
 
 def test_sums_of_no_steps():
