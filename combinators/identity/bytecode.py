@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from combinators.memo import ByObject
 
+
 def _numbers(*names: str) -> frozenset[int]:
     return frozenset(dis.opmap[name] for name in names)
 
