@@ -164,7 +164,8 @@ class Case(Combinator):
 class Fold(Combinator):
     """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
 
-    [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one.
+    [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one,
+    and all if it is 0.
     """
 
     reverse: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from combinators.building import compose, curry, prod
+from combinators.building import compose, curry, prod, segmented
 from combinators.laws.law import Each, Law, both, function
 from combinators.primitives import primitive
 from combinators.sums import case, tag
@@ -91,6 +91,14 @@ LOOPS = [
         ),
         {"f": (("d", ("s", "a")), "s"), "h": ("c", "d")}, plain=("s",), elements=("a",),
         source="motion of loop invariants",
+    ),
+    Law(
+        "fold in segments", "map and fold", ("s", Each(Each("a"))), "s",
+        lambda f: (
+            prod(function(f), Proj(0), Proj(1)) >> segmented(_fold),
+            prod(function(prod(function(f), Proj(0), Proj(1)) >> _fold), Proj(0), Proj(1)) >> _fold,
+        ),
+        {"f": (("s", "a"), "s")}, plain=("s",), elements=("a",), source="the definition of segments",
     ),
     Law(
         "while of false", "map and fold", "s", "s",

@@ -1,4 +1,4 @@
-"""Functions of the list tangent inside of a loop whose number of steps nobody knows.
+"""Functions of the list tangent inside of a loop of which nobody knows the number of steps, or which has them as state.
 
 There is no room for the list of their calls.  Inside, a function is what it captured, as in figure 5, and outside
 `Captured` stands for the list: `curry`, which would have used up the calls, finds what they would have given.

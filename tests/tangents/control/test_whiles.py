@@ -200,21 +200,6 @@ def test_prints_once_for_each_step(functions, capfd, few):
     assert capfd.readouterr().out.count("step") == 6
 
 
-def test_functions_as_state():
-    """The state is a function, which every step exchanges for one of other code."""
-
-    def loss(a, n):
-        first, second = (function(lambda x: a * x, C.Tensor()), function(lambda x: x * x, C.Tensor()))
-        flip = lambda s: (s[0] + 1, s[2], s[1], s[1](s[3]))
-        return lax.while_loop(lambda s: s[0] < n, flip, (0, first, second, jnp.float32(1.5)))[3]
-
-    # x, a x, a² x², a³ x², a⁶ x⁴
-    for n, power in ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6)):
-        x = 1.5 ** (1 if n < 2 else 2 if n < 4 else 4)
-        expected = power * 2.0 ** (power - 1) * x
-        np.testing.assert_allclose(grad(loss)(jnp.float32(2.0), jnp.int32(n)), expected, rtol=1e-6)
-
-
 def test_a_step_that_was_not_taken_does_not_exist():
     """The root of what is left would be of a negative number in the next step."""
     f = lambda x: lax.while_loop(lambda s: s > 1.0, lambda s: jnp.sqrt(s - 1.0), x)
