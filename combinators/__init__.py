@@ -6,7 +6,7 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
-from combinators.building import call, checkpoint, compose, const, curry, extend, prod
+from combinators.building import call, checkpoint, compose, const, curry, extend, fix, prod
 from combinators.context import Context
 from combinators.laws.law import Law
 from combinators.laws.table import LAWS
@@ -54,6 +54,7 @@ __all__ = [
     "eval",
     "evaluate",
     "extend",
+    "fix",
     "fold",
     "id",
     "infer",

@@ -151,6 +151,22 @@ def _frames() -> int:
     return count
 
 
+class more_room:
+    """Room for so many more frames than the stack has, for code that recurses as often as a value says."""
+
+    def __init__(self, frames: int):
+        self._frames = frames
+
+    def __enter__(self) -> None:
+        self._limit = sys.getrecursionlimit()
+        if self._limit < self._frames:
+            sys.setrecursionlimit(self._limit + self._frames)
+
+    def __exit__(self, *error: Any) -> None:
+        if self._limit < self._frames:
+            sys.setrecursionlimit(self._limit)
+
+
 _room = _Room()
 _inside = threading.local()
 

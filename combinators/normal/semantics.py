@@ -29,6 +29,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -109,7 +110,7 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
-            case Operator() | Solve():
+            case Operator() | Solve() | Fix():
                 return self._opaque(term, x)
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self._opaque(term, x)

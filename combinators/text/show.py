@@ -28,6 +28,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -156,6 +157,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
         case Solve():
             return wl.TextDoc("solve")
+        case Fix():
+            return _call("fix", docs)
         case _:
             assert_never(term)
 

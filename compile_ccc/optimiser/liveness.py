@@ -26,6 +26,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Map,
     Primitive,
@@ -121,7 +122,7 @@ class Uses:
                 return False not in [self.is_pure(f) for f in parts]
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
-            case Solve() | While():  # which may not end either
+            case Solve() | While() | Fix():  # which may not end either
                 return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None
