@@ -1,0 +1,134 @@
+"""The blocks of a recursion as one loop: a block a step, and a stack of frames for the calls that wait.
+
+    while running: the block with the number of the one that is next runs; it puts a frame on the stack, or does not;
+                   and then a call enters the first block, or a return takes the topmost frame off
+
+A recursion in which no call waits has no stack: it is a `while` on its argument.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.extend.core as jex
+import jax.numpy as jnp
+from jax import lax
+
+from compile_ccc.jaxprs.programs import Program
+from compile_ccc.jaxprs.recording import run
+from compile_ccc.recursion.blocks import Block, Tree
+
+type Values = list[Any]
+type Env = dict[Any, Any]  # the values of variables
+
+
+class Machine:
+    """Blocks, the types of their result, and how many frames the stack has at most."""
+
+    def __init__(self, blocks: Sequence[Block], results: Sequence[Any], max_depth: int):
+        self._blocks, self._results, self._depth = blocks, list(results), max_depth
+        frames = [Counter(map(_kind, block.frame)) for block in blocks]
+        kinds = dict.fromkeys(kind for frame in frames for kind in frame)
+        self._slots = [kind for kind in kinds for _ in range(max(frame[kind] for frame in frames))]
+
+    def run(self, outside: Env, x: Values) -> tuple[Values, Any]:
+        """The results for these arguments, and whether the stack was too small; `outside` are the values outside."""
+        arguments = [_strong(v, p.aval) for v, p in zip(x, self._blocks[0].given, strict=True)]
+        results = [jnp.zeros(t.shape, t.dtype) for t in self._results]
+        if len(self._blocks) == 1:
+            return self._tail(outside, arguments, results), jnp.bool_(False)
+        numbers = jnp.zeros(self._depth, jnp.int32)
+        stack = [jnp.zeros((self._depth, *shape), dtype) for shape, dtype in self._slots]
+        zero = jnp.int32(0)
+        start = (jnp.bool_(True), jnp.bool_(False), zero, zero, arguments, results, numbers, stack)
+        last = lax.while_loop(lambda s: s[0], lambda s: self._step(outside, *s[1:]), start)
+        return last[5], last[1]
+
+    def _tail(self, outside: Env, arguments: Values, results: Values) -> Values:
+        def step(state: Any) -> Any:
+            _, arguments, results = state
+            env = {**outside, **dict(zip(self._blocks[0].given, arguments, strict=True))}
+            _, _, calls, arguments, results = self._end(self._blocks[0].tree, env, arguments, results, [])
+            return calls, arguments, results
+
+        return lax.while_loop(lambda s: s[0], step, (jnp.bool_(True), arguments, results))[2]
+
+    def _step(
+        self, outside: Env, deep: Any, block: Any, top: Any, arguments: Values, results: Values, numbers: Any, stack: Any
+    ) -> Any:
+        """One block, which finds its frame at `top`."""
+        frame = [_row(rows, top) for rows in stack]
+        below = _row(numbers, top - 1)
+        ends = [self._run(b, outside, arguments, results, frame) for b in self._blocks]
+        push, frame, calls, arguments, results = lax.switch(block, ends)
+        pushes = push > 0
+        numbers = lax.dynamic_update_index_in_dim(numbers, push, top, 0)
+        stack = [lax.dynamic_update_index_in_dim(rows, row, top, 0) for rows, row in zip(stack, frame, strict=True)]
+        deep = pushes & (top >= self._depth)
+        top = top + pushes
+        running = (calls | (top > 0)) & ~deep
+        block = jnp.where(calls, 0, jnp.where(pushes, push, below))
+        return running, deep, block, jnp.where(calls, top, top - 1), arguments, results, numbers, stack
+
+    def _run(
+        self, block: Block, outside: Env, arguments: Values, results: Values, frame: Values
+    ) -> Callable[[], Any]:
+        """The block, as what gives: the number of the block it pushes, or 0; its frame; whether it calls; and so on."""
+
+        def end() -> Any:
+            given = arguments if block is self._blocks[0] else results[: len(block.given)]
+            waited = [frame[i] for i in self._places(block.frame)]
+            env = {**outside, **dict(zip((*block.given, *block.frame), (*given, *waited), strict=True))}
+            return self._end(block.tree, env, arguments, results, frame)
+
+        return end
+
+    def _places(self, variables: Sequence[Any]) -> list[int]:
+        """The slots of the variables of a frame."""
+        free: dict[Any, list[int]] = {}
+        for place, kind in enumerate(self._slots):
+            free.setdefault(kind, []).append(place)
+        return [free[_kind(v)].pop(0) for v in variables]
+
+    def _end(self, tree: Tree, env: Env, arguments: Values, results: Values, frame: Values) -> Any:
+        env = {**env, **_after(tree, env)}
+        value = lambda a: a.val if type(a) is jex.Literal else env[a]
+        if tree.number is not None:
+            ends = [lambda t=t: self._end(t, env, arguments, results, frame) for t in tree.branches]
+            return lax.switch(value(tree.number), ends)
+        push, frame = jnp.int32(0), list(frame)
+        if tree.push is not None:
+            push, block = jnp.int32(tree.push.block), self._blocks[tree.push.block]
+            for place, variable, a in zip(self._places(block.frame), block.frame, tree.push.frame, strict=True):
+                frame[place] = _strong(value(a), variable.aval)
+        if tree.arguments is not None:
+            pairs = zip(tree.arguments, self._blocks[0].given, strict=True)
+            arguments = [_strong(value(a), p.aval) for a, p in pairs]
+        if tree.results is not None:
+            results = [_strong(value(a), t) for a, t in zip(tree.results, self._results, strict=True)]
+        return push, frame, jnp.bool_(tree.arguments is not None), arguments, results
+
+
+def _after(tree: Tree, env: Env) -> Env:
+    """The values that the operations of a tree give."""
+    made = dict.fromkeys(v for equation in tree.operations for v in equation.outvars)
+    read = {a for equation in tree.operations for a in equation.invars if type(a) is not jex.Literal}
+    inputs = [v for v in read if v not in made]
+    program = Program([], inputs, list(made), list(tree.operations))
+    return dict(zip(made, run(program, [env[v] for v in inputs]), strict=True)) if made else {}
+
+
+def _kind(variable: Any) -> Any:
+    return variable.aval.shape, variable.aval.dtype
+
+
+def _row(rows: Any, place: Any) -> Any:
+    return lax.dynamic_index_in_dim(rows, place, 0, keepdims=False)
+
+
+def _strong(value: Any, aval: Any) -> Any:
+    """A value in exactly this type, which is its own but for its being weak."""
+    return lax.convert_element_type(value, aval.dtype)
