@@ -49,7 +49,7 @@ def _made(term: Fix, leaves: list[Tensor], form: Any) -> tuple[Curry, Any]:
     outside, arguments = jax.tree.leaves(ctx), jax.tree.leaves(x)
     constants: dict[Any, Any] = {}
     itself = jex.Var(program.jaxpr.invars[-1].aval)
-    body = unfolded(program, [*outside, *arguments, itself], constants)
+    body = unfolded(program, [*outside, *arguments, itself], itself, constants)
     blocks = Blocks(body, arguments, [*outside, *constants]).blocks
     machine = Machine(blocks, [struct(t) for t in types], term.max_depth)
 

@@ -54,8 +54,10 @@ class Body:
     results: tuple[Atom, ...]
 
 
-def unfolded(program: Any, inputs: list[Any], constants: dict[Any, Any]) -> Body:
-    """The body that a program is on these variables; `constants` gets the values of the variables that are constant.
+def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, Any]) -> Body:
+    """The body that a program is on these variables, of which one is the function itself.
+
+    `constants` gets the values of the variables that are constant.
 
     Raises `UnsupportedError`, with the user's line, where the function itself is more than called.
     """
@@ -68,18 +70,18 @@ def unfolded(program: Any, inputs: list[Any], constants: dict[Any, Any]) -> Body
     for equation in jaxpr.eqns:
         operands = [atom(v) for v in equation.invars]
         inside = compat.called(equation)
-        if not any(is_carrier(a.aval) for a in operands):
+        if not any(a is itself for a in operands):
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(Operation(equation.replace(invars=operands, outvars=results)))
-        elif equation.primitive is eval_p and not equation.params["batch"] and not _has_function(equation):
+        elif equation.primitive is eval_p and _is_call(equation, operands, itself):
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(SelfCall(tuple(operands[1:]), tuple(results)))
         elif equation.primitive.name == "cond" and not any(is_carrier(v.aval) for v in equation.outvars):
-            branches = [unfolded(branch, operands[1:], constants) for branch in equation.params["branches"]]
+            branches = [unfolded(branch, operands[1:], itself, constants) for branch in equation.params["branches"]]
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(Choice(operands[0], tuple(branches), tuple(results)))
         elif inside is not None:
-            body = unfolded(inside, operands, constants)
+            body = unfolded(inside, operands, itself, constants)
             steps += body.steps
             results = list(body.results)
         else:
@@ -88,8 +90,10 @@ def unfolded(program: Any, inputs: list[Any], constants: dict[Any, Any]) -> Body
     return Body(tuple(steps), tuple([atom(v) for v in jaxpr.outvars]))
 
 
-def _has_function(equation: Any) -> bool:
-    return any(is_carrier(v.aval) for v in (*equation.invars[1:], *equation.outvars))
+def _is_call(equation: Any, operands: list[Atom], itself: Any) -> bool:
+    """Whether an application is one of the function itself to arrays, and gives arrays."""
+    others = (*equation.invars[1:], *equation.outvars)
+    return operands[0] is itself and not equation.params["batch"] and not any(is_carrier(v.aval) for v in others)
 
 
 def _refused(equation: Any) -> UnsupportedError:
