@@ -9,8 +9,8 @@ A recursion in which no call waits has no stack: it is a `while` on its argument
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.extend.core as jex
@@ -23,6 +23,15 @@ from compile_ccc.recursion.blocks import Block, Tree
 
 type Values = list[Any]
 type Env = dict[Any, Any]  # the values of variables
+
+
+class Now(NamedTuple):
+    """What a block finds: the number of the block that waits below it, arguments, results, and its frame."""
+
+    below: Any
+    arguments: Values
+    results: Values
+    frame: Values
 
 
 class Machine:
@@ -51,7 +60,8 @@ class Machine:
         def step(state: Any) -> Any:
             _, arguments, results = state
             env = {**outside, **dict(zip(self._blocks[0].given, arguments, strict=True))}
-            _, _, calls, arguments, results = self._end(self._blocks[0].tree, env, arguments, results, [])
+            now = Now(jnp.int32(0), arguments, results, [])
+            _, _, _, calls, arguments, results = self._end(self._blocks[0].tree, env, now)
             return calls, arguments, results
 
         return lax.while_loop(lambda s: s[0], step, (jnp.bool_(True), arguments, results))[2]
@@ -60,31 +70,22 @@ class Machine:
         self, outside: Env, deep: Any, block: Any, top: Any, arguments: Values, results: Values, numbers: Any, stack: Any
     ) -> Any:
         """One block, which finds its frame at `top`."""
-        frame = [_row(rows, top) for rows in stack]
-        below = _row(numbers, top - 1)
-        ends = [self._run(b, outside, arguments, results, frame) for b in self._blocks]
-        push, frame, calls, arguments, results = lax.switch(block, ends)
-        pushes = push > 0
+        now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack])
+        ends = [lambda b=b: self._run(b, outside, now) for b in self._blocks]
+        block, push, frame, calls, arguments, results = lax.switch(block, ends)
         numbers = lax.dynamic_update_index_in_dim(numbers, push, top, 0)
         stack = [lax.dynamic_update_index_in_dim(rows, row, top, 0) for rows, row in zip(stack, frame, strict=True)]
+        pushes = push > 0
         deep = pushes & (top >= self._depth)
         top = top + pushes
         running = (calls | (top > 0)) & ~deep
-        block = jnp.where(calls, 0, jnp.where(pushes, push, below))
         return running, deep, block, jnp.where(calls, top, top - 1), arguments, results, numbers, stack
 
-    def _run(
-        self, block: Block, outside: Env, arguments: Values, results: Values, frame: Values
-    ) -> Callable[[], Any]:
-        """The block, as what gives: the number of the block it pushes, or 0; its frame; whether it calls; and so on."""
-
-        def end() -> Any:
-            given = arguments if block is self._blocks[0] else results[: len(block.given)]
-            waited = [frame[i] for i in self._places(block.frame)]
-            env = {**outside, **dict(zip((*block.given, *block.frame), (*given, *waited), strict=True))}
-            return self._end(block.tree, env, arguments, results, frame)
-
-        return end
+    def _run(self, block: Block, outside: Env, now: Now) -> Any:
+        given = now.arguments if block is self._blocks[0] else now.results[: len(block.given)]
+        waited = [now.frame[i] for i in self._places(block.frame)]
+        env = {**outside, **dict(zip((*block.given, *block.frame), (*given, *waited), strict=True))}
+        return self._end(block.tree, env, now)
 
     def _places(self, variables: Sequence[Any]) -> list[int]:
         """The slots of the variables of a frame."""
@@ -93,23 +94,27 @@ class Machine:
             free.setdefault(kind, []).append(place)
         return [free[_kind(v)].pop(0) for v in variables]
 
-    def _end(self, tree: Tree, env: Env, arguments: Values, results: Values, frame: Values) -> Any:
+    def _end(self, tree: Tree, env: Env, now: Now) -> Any:
+        """What the end of a tree does: which block is next, which one is pushed, or 0, and its frame; whether it calls.
+
+        What there is nothing to put in the place of stays as it is now.
+        """
         env = {**env, **_after(tree, env)}
         value = lambda a: a.val if type(a) is jex.Literal else env[a]
         if tree.number is not None:
-            ends = [lambda t=t: self._end(t, env, arguments, results, frame) for t in tree.branches]
-            return lax.switch(value(tree.number), ends)
-        push, frame = jnp.int32(0), list(frame)
+            return lax.switch(value(tree.number), [lambda t=t: self._end(t, env, now) for t in tree.branches])
+        block, push, frame, arguments, results = now.below, 0, list(now.frame), now.arguments, now.results
         if tree.push is not None:
-            push, block = jnp.int32(tree.push.block), self._blocks[tree.push.block]
-            for place, variable, a in zip(self._places(block.frame), block.frame, tree.push.frame, strict=True):
+            push, pushed = tree.push.block, self._blocks[tree.push.block]
+            for place, variable, a in zip(self._places(pushed.frame), pushed.frame, tree.push.frame, strict=True):
                 frame[place] = _strong(value(a), variable.aval)
+            block = jnp.int32(push)
         if tree.arguments is not None:
             pairs = zip(tree.arguments, self._blocks[0].given, strict=True)
-            arguments = [_strong(value(a), p.aval) for a, p in pairs]
+            arguments, block = [_strong(value(a), p.aval) for a, p in pairs], jnp.int32(0)
         if tree.results is not None:
             results = [_strong(value(a), t) for a, t in zip(tree.results, self._results, strict=True)]
-        return push, frame, jnp.bool_(tree.arguments is not None), arguments, results
+        return block, jnp.int32(push), frame, jnp.bool_(tree.arguments is not None), arguments, results
 
 
 def _after(tree: Tree, env: Env) -> Env:
