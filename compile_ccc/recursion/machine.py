@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from compile_ccc.jaxprs.programs import Program
@@ -73,8 +74,8 @@ class Machine:
         now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack])
         ends = [lambda b=b: self._run(b, outside, now) for b in self._blocks]
         block, push, frame, calls, arguments, results = lax.switch(block, ends)
-        numbers = lax.dynamic_update_index_in_dim(numbers, push, top, 0)
-        stack = [lax.dynamic_update_index_in_dim(rows, row, top, 0) for rows, row in zip(stack, frame, strict=True)]
+        numbers = _written(numbers, push, top)
+        stack = [_written(rows, row, top) for rows, row in zip(stack, frame, strict=True)]
         pushes = push > 0
         deep = pushes & (top >= self._depth)
         top = top + pushes
@@ -131,7 +132,18 @@ def _kind(variable: Any) -> Any:
 
 
 def _row(rows: Any, place: Any) -> Any:
-    return lax.dynamic_index_in_dim(rows, place, 0, keepdims=False)
+    """The row at this place, or the first one for a negative place."""
+    sizes = (1, *rows.shape[1:])
+    return jex.primitives.dynamic_slice_p.bind(rows, *_at(rows, place), slice_sizes=sizes).reshape(rows.shape[1:])
+
+
+def _written(rows: Any, row: Any, place: Any) -> Any:
+    """The rows with another one at this place, which is that of `_row`: both are at one variable of the program."""
+    return jex.primitives.dynamic_update_slice_p.bind(rows, row[None], *_at(rows, place))
+
+
+def _at(rows: Any, place: Any) -> list[Any]:
+    return [place, *[np.int32(0)] * (rows.ndim - 1)]
 
 
 def _strong(value: Any, aval: Any) -> Any:
