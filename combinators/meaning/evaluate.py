@@ -15,7 +15,7 @@ from combinators.meaning.conform import conform
 from combinators.meaning.control import checkpoint, scan, solve, switch, while_loop
 from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
-from combinators.meaning.joining import widen
+from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
 from combinators.memo import Facts
@@ -127,7 +127,9 @@ def evaluate(term: Term, x: Any) -> Any:
 
 
 def _compiled(term: Fix, x: Any) -> Any:
-    unknown = next((f for f in jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Opaque)) if isinstance(f, Opaque)), None)
+    unknown = next(
+        (f for f in jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Opaque)) if isinstance(f, Opaque)), None
+    )
     if unknown is not None:
         return unknown.recorded(term, x)
     f, ctx, form = machine(term, x, type_of(x))
@@ -155,6 +157,9 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
 
     if isinstance(s.tag, int):
         return run(s.tag)
+    if not isinstance(s.tag, jax.core.Tracer):
+        y = run(int(s.tag))
+        return widen(y, infer(term, x)) if joins(y) else y
     check_programs(term)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]

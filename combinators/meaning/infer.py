@@ -24,10 +24,10 @@ from combinators.errors import (
     within,
 )
 from combinators.meaning import loop_types as loops
+from combinators.meaning import recursion
 from combinators.meaning.families import require_one
 from combinators.meaning.joining import join
 from combinators.meaning.operators import opened, stubbed
-from combinators.meaning.recursion import parted
 from combinators.memo import Facts
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
@@ -132,7 +132,7 @@ def _infer(term: Term, x: Type) -> Type:
         case Solve(aux):
             return _solved(term, aux, *_function_and(term, x, 5))
         case Fix():
-            return _fixed(term, *parted(term, x))
+            return recursion.result(_infer, term, x)
         case _:
             assert_never(term)
 
@@ -160,22 +160,6 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
             hint="the map and its solver take a value of the type of the right side, and give one of it",
         )  # fmt: skip
     return solution
-
-
-def _fixed(term: Fix, ctx: Type, x: Type) -> Type:
-    if not accepts(term.argument, x):
-        raise CompositionError(
-            "a recursive function is applied to an argument of another type", part=term, expected=term.argument, got=x,
-            hint="arguments are never cast: convert with convert_element_type, or state another domain",
-        )  # fmt: skip
-    with within(0):
-        found = _infer(term.body, extend(extend(ctx, Function(term.argument, term.result)), term.argument))
-    if not accepts(term.result, found):
-        raise CompositionError(
-            "a recursive function gives another type than is stated", part=term, expected=term.result, got=found,
-            hint="state the codomain that the branches without calls of itself give, or convert what they give",
-        )  # fmt: skip
-    return term.result
 
 
 def carried(term: Fold | Scan | While, *x: Any) -> Type:

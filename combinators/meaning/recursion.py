@@ -8,6 +8,7 @@ machine over arrays, which a package above makes of f.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -15,10 +16,10 @@ import jax
 import jax.core
 
 from combinators.context import Context, extend
-from combinators.errors import CompositionError, UnsupportedError
+from combinators.errors import CompositionError, UnsupportedError, within
 from combinators.terms import Curry, Fix, Term
-from combinators.types import type_of
-from combinators.values import Closure
+from combinators.types import Function, Type, type_of
+from combinators.values import Closure, accepts
 
 FRAMES = 400_000  # of Python's stack, for a recursion on the host: more than 10,000 calls of most functions
 
@@ -44,6 +45,30 @@ def entered(term: Fix, x: Any) -> Any:
     """Δ·self·x: what the body gets."""
     ctx, argument = parted(term, x)
     return extend(extend(ctx, Closure(Curry(term, term.argument), ctx)), argument)
+
+
+def result(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> Type:
+    """The type of fix(f), which is stated, and is that of f.  Raises `CompositionError` if it is not."""
+    ctx, argument = parted(term, x)
+    if not accepts(term.argument, argument):
+        raise CompositionError(
+            "a recursive function is applied to an argument of another type",
+            part=term,
+            expected=term.argument,
+            got=argument,
+            hint="arguments are never cast: convert with convert_element_type, or state another domain",
+        )
+    with within(0):
+        found = infer(term.body, extend(extend(ctx, Function(term.argument, term.result)), term.argument))
+    if not accepts(term.result, found):
+        raise CompositionError(
+            "a recursive function gives another type than is stated",
+            part=term,
+            expected=term.result,
+            got=found,
+            hint="state the codomain that the branches without calls of itself give, or convert what they give",
+        )
+    return term.result
 
 
 def is_traced(x: Any) -> bool:

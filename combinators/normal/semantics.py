@@ -152,9 +152,7 @@ class Run:
         return self._products[node]
 
     def _constant(self, term: Const, value: Any) -> Any:
-        def leaf(value: Any) -> Node:
-            return self.graph.operation(Const(value), (), type_of(value))
-
+        leaf = lambda value: self.graph.operation(Const(value), (), type_of(value))
         if term not in self._constants:
             type_of(value)
             known = jax.tree.map(leaf, value, is_leaf=lambda part: isinstance(part, Opaque) or is_open(part))

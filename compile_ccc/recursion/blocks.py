@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import jax.extend.core as jex
 
@@ -85,6 +85,8 @@ class Blocks:
                         then, results, rest = self._join(outs, self._tree(rest, results, then)), outs, ()
                     trees = [self._branch(branch, outs, rest, results, then) for branch in branches]
                     return Tree(tuple(operations), number=number, branches=tuple(trees))
+                case _:
+                    assert_never(step)
         if then is None:
             return Tree(tuple(operations), results=results)
         block = self.blocks[then]

@@ -59,7 +59,9 @@ def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any,
     if cod is not None:
         carrier, found = _traced(f, dom, cod)
         if not same_type(found, cod):
-            raise _untyped(f, f"the codomain that is stated, {cod}", f"{found}, from f for functions with that codomain")
+            raise _untyped(
+                f, f"the codomain that is stated, {cod}", f"{found}, from f for functions with that codomain"
+            )
         return carrier, cod
     first: Exception | None = None
     for tried in _candidates(dom):
@@ -86,7 +88,9 @@ def _candidates(dom: tuple[Type, ...]) -> Iterator[Type]:
     found: list[Type] = []
     parts = [t for part in dom for t in (part, *(p for _, p in children(part)[0]))]
     for type in (*parts, pack(dom), Tensor(), Tensor((), int), Tensor((), bool)):
-        if not any(isinstance(t, Function) for t in jax.tree.leaves(type)) and not any(same_type(type, t) for t in found):
+        if not any(isinstance(t, Function) for t in jax.tree.leaves(type)) and not any(
+            same_type(type, t) for t in found
+        ):
             found.append(type)
             yield type
 

@@ -68,7 +68,15 @@ class Machine:
         return lax.while_loop(lambda s: s[0], step, (jnp.bool_(True), arguments, results))[2]
 
     def _step(
-        self, outside: Env, deep: Any, block: Any, top: Any, arguments: Values, results: Values, numbers: Any, stack: Any
+        self,
+        outside: Env,
+        deep: Any,
+        block: Any,
+        top: Any,
+        arguments: Values,
+        results: Values,
+        numbers: Any,
+        stack: Any,
     ) -> Any:
         """One block, which finds its frame at `top`."""
         now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack])
@@ -78,7 +86,7 @@ class Machine:
         stack = [_written(rows, row, top) for rows, row in zip(stack, frame, strict=True)]
         pushes = push > 0
         deep = pushes & (top >= self._depth)
-        top = top + pushes
+        top = top + lax.convert_element_type(pushes, jnp.int32)
         running = (calls | (top > 0)) & ~deep
         return running, deep, block, jnp.where(calls, top, top - 1), arguments, results, numbers, stack
 
