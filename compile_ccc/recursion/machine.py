@@ -21,18 +21,23 @@ from jax import lax
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recording import run
 from compile_ccc.recursion.blocks import Block, Tree
+from compile_ccc.recursion.guarded import guarded, has_loop
 
 type Values = list[Any]
 type Env = dict[Any, Any]  # the values of variables
 
 
 class Now(NamedTuple):
-    """What a block finds: the number of the block that waits below it, arguments, results, and its frame."""
+    """What a block finds: the number of the block that waits below it, arguments, results, and its frame.
+
+    Under `jax.vmap`, lanes in which it is another block's turn are not `here`; None if there is no other.
+    """
 
     below: Any
     arguments: Values
     results: Values
     frame: Values
+    here: Any
 
 
 class Machine:
@@ -61,7 +66,7 @@ class Machine:
         def step(state: Any) -> Any:
             _, arguments, results = state
             env = {**outside, **dict(zip(self._blocks[0].given, arguments, strict=True))}
-            now = Now(jnp.int32(0), arguments, results, [])
+            now = Now(jnp.int32(0), arguments, results, [], None)
             _, _, _, calls, arguments, results = self._end(self._blocks[0].tree, env, now)
             return calls, arguments, results
 
@@ -79,8 +84,8 @@ class Machine:
         stack: Any,
     ) -> Any:
         """One block, which finds its frame at `top`."""
-        now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack])
-        ends = [lambda b=b: self._run(b, outside, now) for b in self._blocks]
+        now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack], None)
+        ends = [lambda i=i, b=b: self._run(b, outside, now._replace(here=block == i)) for i, b in enumerate(self._blocks)]
         block, push, frame, calls, arguments, results = lax.switch(block, ends)
         numbers = _written(numbers, push, top)
         stack = [_written(rows, row, top) for rows, row in zip(stack, frame, strict=True)]
@@ -108,7 +113,7 @@ class Machine:
 
         What there is nothing to put in the place of stays as it is now.
         """
-        env = {**env, **_after(tree, env)}
+        env = {**env, **_after(tree, env, now.here)}
         value = lambda a: a.val if type(a) is jex.Literal else env[a]
         if tree.number is not None:
             return lax.switch(value(tree.number), [lambda t=t: self._end(t, env, now) for t in tree.branches])
@@ -126,13 +131,16 @@ class Machine:
         return block, jnp.int32(push), frame, jnp.bool_(tree.arguments is not None), arguments, results
 
 
-def _after(tree: Tree, env: Env) -> Env:
+def _after(tree: Tree, env: Env, here: Any) -> Env:
     """The values that the operations of a tree give."""
     made = dict.fromkeys(v for equation in tree.operations for v in equation.outvars)
     read = {a for equation in tree.operations for a in equation.invars if type(a) is not jex.Literal}
     inputs = [v for v in read if v not in made]
     program = Program([], inputs, list(made), list(tree.operations))
-    return dict(zip(made, run(program, [env[v] for v in inputs]), strict=True)) if made else {}
+    values = [env[v] for v in inputs]
+    if here is not None and has_loop(tree.operations):
+        return dict(zip(made, guarded(program.jaxpr, values, here), strict=True))
+    return dict(zip(made, run(program, values), strict=True)) if made else {}
 
 
 def _kind(variable: Any) -> Any:

@@ -123,6 +123,27 @@ def test_each_lane_of_a_vmap_is_right():
     np.testing.assert_allclose(grad(total)(xs), expected[1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("in_another", [False, True])
+def test_a_loop_in_a_lane_whose_turn_it_is_not(in_another):
+    """The loop after the call would never end on the zero that is there before the call has given something."""
+    loop = lambda x: lax.while_loop(lambda s: s < 10.0, lambda s: 2.0 * s, x)
+    chosen = lambda x: jax.jit(lambda x: lax.cond(x < 1e9, loop, lambda x: x, x))(x)
+    grown = (lambda x: lax.scan(lambda s, _: (chosen(s), None), x, None, 1)[0]) if in_another else loop
+    f = lambda x, n: fix(lambda self, n: lax.cond(n == 0, lambda: x, lambda: grown(self(n - 1)) - 9.0), I)(n)
+
+    def by_hand(x, n):
+        value, slope = x, 1.0
+        for _ in range(n):
+            while value < 10.0:
+                value, slope = 2.0 * value, 2.0 * slope
+            value = value - 9.0
+        return value, slope
+
+    xs, ns = np.array([0.5, 3.0, 1.5, 12.0]), np.array([0, 1, 2, 3], np.int32)
+    expected = np.array([by_hand(x, n) for x, n in zip(xs, ns, strict=True)]).T
+    np.testing.assert_allclose(jax.vmap(value_and_grad(f))(xs, ns), expected, rtol=1e-12)
+
+
 def test_a_branch_that_is_not_taken_gives_no_nan():
     """At its end it would divide by zero, in its value and in its derivative."""
     f = fix(lambda self, x: lax.cond(x <= 0.5, lambda: x, lambda: jnp.sqrt(x - 0.5) * self(x - 1.0)), C.Tensor())

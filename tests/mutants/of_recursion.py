@@ -1,0 +1,109 @@
+"""Mutants of recursion, and the programs that notice them: calls beside each other, after each other, and in lanes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import combinators as C
+from compile_ccc import fix
+from compile_ccc.jaxprs import windows
+from compile_ccc.recursion import blocks, compiling, guarded, machine
+from compile_ccc.recursion import fix as front
+from tangents.control import recursion
+from tests.mutants.checking import holds
+from tests.mutants.breaking import Code
+
+S, I = C.Tensor(), C.Tensor((), jnp.int32)
+
+
+def tree(x, y):
+    """Two calls, and work after a choice in which it calls itself; what is live after a call differs from call to call."""
+
+    def body(self, n, z):
+        before = jnp.sin(x * z)
+        deeper = lambda: self(n - 1, before) * y + self(n - 2, z + 1.0) * before
+        return lax.cond(n < 1, lambda: z * y, deeper) + lax.cond(n == 1, lambda: z, lambda: before + self(0 * n, y))
+
+    recursive = lambda self, n, z: lax.cond(n < 1, lambda: z * y, lambda: body(self, n, z))
+    return fix(recursive, I, x, codomain=C.Tensor((), x.dtype), max_depth=8)(np.int32(3), x)
+
+
+def tree_of_numpy(x, y):
+    def itself(n, z):
+        if n < 1:
+            return z * y
+        before = np.sin(x * z)
+        deeper = itself(n - 1, before) * y + itself(n - 2, z + 1.0) * before
+        return deeper + (z if n == 1 else before + itself(0, y))
+
+    return itself(3, x)
+
+
+def lanes() -> list[str]:
+    """After the call, a loop that would not end on the zero that is there before the call."""
+    grown = lambda x: lax.while_loop(lambda s: s < 10.0, lambda s: 2.0 * s, x)
+    f = fix(lambda self, n: lax.cond(n == 0, lambda: 3.0, lambda: grown(self(n - 1)) - 1.0), I)
+    found = jax.vmap(f)(jnp.arange(3, dtype=np.int32))
+    return [] if found.tolist() == [3.0, 11.0, 10.0] else [str(found)]
+
+
+def deep() -> list[str]:
+    """A stack that is too small is said to be."""
+    f = fix(lambda self, n: lax.cond(n == 0, lambda: n, lambda: self(n - 1) + 1), I, max_depth=4)
+    try:
+        found = f(jnp.int32(5))
+    except C.errors.DepthError:
+        return [] if f(jnp.int32(4)) == 4 else ["4 is too deep"]
+    return [f"5 levels give {found}"]
+
+
+CHECKS = {
+    "calls beside each other": holds(tree, S, S, meaning=tree_of_numpy),
+    "lanes of a recursion": lanes,
+    "a recursion that is too deep": deep,
+}
+
+MUTANTS = {
+    "a frame is taken from the one below": (
+        "calls beside each other",
+        Code(machine.Machine._step, "[_row(rows, top) for", "[_row(rows, top - 1) for"),
+    ),
+    "a frame is put above its place": (
+        "calls beside each other",
+        Code(machine.Machine._step, "_written(rows, row, top)", "_written(rows, row, top + 1)"),
+    ),
+    "a call is taken for the last one": (
+        "calls beside each other",
+        Code(blocks.Blocks._tree, "not rest and then is None and _same(results, outs)", "not rest and then is None"),
+    ),
+    "what is done after a choice is forgotten in its branches": (
+        "calls beside each other",
+        Code(blocks.Blocks._branch, "return self._tree(tuple(steps), tuple(map(value, results)), then)",
+             "return self._tree(branch.steps, branch.results, then)"),
+    ),
+    "a window takes the place of what is there": (
+        "calls beside each other",
+        Code(windows._window, "and _erases(before, rest, made)", "or True"),
+    ),
+    "the pullback of a recursion forgets its functions": (
+        "calls beside each other",
+        Code(recursion.recursion, "return of_captured(g_x, x, space.is_leaf)", "return ZERO"),
+    ),
+    "a loop runs in every lane": (
+        "lanes of a recursion",
+        Code(guarded._results, "here & _of(asks", "~here & _of(asks"),
+    ),
+    "a stack has room for one frame more": (
+        "a recursion that is too deep",
+        Code(machine.Machine._step, "top >= self._depth", "top > self._depth"),
+    ),
+    "nobody asks whether the stack was too small": (
+        "a recursion that is too deep",
+        Code(compiling._Deep._raised, "if deep.any()", "if False"),
+    ),
+    "self is not the function": (
+        "calls beside each other",
+        Code(front._recursion, "prod(Proj(1), *x)", "prod(Proj(1), *x[::-1])"),
+    ),
+}  # fmt: skip
