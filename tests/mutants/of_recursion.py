@@ -18,34 +18,46 @@ S, I = C.Tensor(), C.Tensor((), jnp.int32)
 
 
 def tree(x, y):
-    """Two calls, and work after a choice in which it calls itself; what is live after a call differs from call to call."""
+    """A call that ends a branch with work after it, a call with work after it, and no call; frames that differ."""
 
     def body(self, n, z):
         before = jnp.sin(x * z)
-        deeper = lambda: self(n - 1, before) * y + self(n - 2, z + 1.0) * before
-        return lax.cond(n < 1, lambda: z * y, deeper) + lax.cond(n == 1, lambda: z, lambda: before + self(0 * n, y))
+        first = lax.cond(n < 2, lambda: z * y, lambda: self(n - 2, z + before))
+        return first + before * lax.cond(n < 1, lambda: z, lambda: self(n - 1, before) * y)
 
-    recursive = lambda self, n, z: lax.cond(n < 1, lambda: z * y, lambda: body(self, n, z))
-    return fix(recursive, I, x, codomain=C.Tensor((), x.dtype), max_depth=8)(np.int32(3), x)
+    return fix(body, I, x, codomain=C.Tensor((), x.dtype), max_depth=8)(np.int32(3), x)
 
 
 def tree_of_numpy(x, y):
     def itself(n, z):
-        if n < 1:
-            return z * y
         before = np.sin(x * z)
-        deeper = itself(n - 1, before) * y + itself(n - 2, z + 1.0) * before
-        return deeper + (z if n == 1 else before + itself(0, y))
+        first = z * y if n < 2 else itself(n - 2, z + before)
+        return first + before * (z if n < 1 else itself(n - 1, before) * y)
 
     return itself(3, x)
 
 
+def rows(x, y):
+    """Each step reads a row of the state, and writes another one."""
+
+    def step(i, s):
+        row = lax.dynamic_slice(s, (i,), (1,))
+        return lax.dynamic_update_slice(s, jnp.sin(row * y) + row, (i + 1,))
+
+    return jnp.sum(lax.fori_loop(0, jnp.int32(2) + jnp.int32(0 * x), step, jnp.stack([x, y, x])))
+
+
+def rows_of_numpy(x, y):
+    first = np.sin(x * y) + x
+    return x + first + np.sin(first * y) + first
+
+
 def lanes() -> list[str]:
-    """After the call, a loop that would not end on the zero that is there before the call."""
-    grown = lambda x: lax.while_loop(lambda s: s < 10.0, lambda s: 2.0 * s, x)
+    """A loop after the call, which runs in the lanes whose turn it is."""
+    grown = lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2.0 * s[1]), (0, x))[1]
     f = fix(lambda self, n: lax.cond(n == 0, lambda: 3.0, lambda: grown(self(n - 1)) - 1.0), I)
     found = jax.vmap(f)(jnp.arange(3, dtype=np.int32))
-    return [] if found.tolist() == [3.0, 11.0, 10.0] else [str(found)]
+    return [] if found.tolist() == [3.0, 23.0, 183.0] else [str(found)]
 
 
 def deep() -> list[str]:
@@ -60,6 +72,7 @@ def deep() -> list[str]:
 
 CHECKS = {
     "calls beside each other": holds(tree, S, S, meaning=tree_of_numpy),
+    "rows of a state": holds(rows, S, S, meaning=rows_of_numpy),
     "lanes of a recursion": lanes,
     "a recursion that is too deep": deep,
 }
@@ -75,7 +88,7 @@ MUTANTS = {
     ),
     "a call is taken for the last one": (
         "calls beside each other",
-        Code(blocks.Blocks._tree, "not rest and then is None and _same(results, outs)", "not rest and then is None"),
+        Code(blocks.Blocks._tree, "not rest and then is None and _same", "not rest and _same"),
     ),
     "what is done after a choice is forgotten in its branches": (
         "calls beside each other",
@@ -83,7 +96,10 @@ MUTANTS = {
              "return self._tree(branch.steps, branch.results, then)"),
     ),
     "a window takes the place of what is there": (
-        "calls beside each other",
+        "rows of a state", Code(windows._added, "lax.add(there, window)", "window"),
+    ),
+    "a window is taken for the one that was written": (
+        "rows of a state",
         Code(windows._window, "and _erases(before, rest, made)", "or True"),
     ),
     "the pullback of a recursion forgets its functions": (
