@@ -202,8 +202,8 @@ def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                 "a program nests deeper than Python's stack",
                 expected=f"terms at most {TERMS} deep, values {VALUES}, functions that call each other less",
                 line=line_of_error(error),
-                hint="what is traced cannot end a recursion: write fix(lambda self, x: ..., domain), which calls itself as "
-                "self(x) in a branch of lax.cond",
+                hint="what is traced cannot end a recursion: write fix(lambda self, x: ..., domain), which calls "
+                "itself as self(x) in a branch of lax.cond",
             ) from error
         finally:
             _inside.deep = False

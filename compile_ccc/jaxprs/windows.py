@@ -1,6 +1,7 @@
 """Sums in programs, of an array and of one that is zero but for a window: the window alone is added.
 
-    x + update(zeros, w, i)  =  update(x, slice(x, i) + w, i)        x + scatter-add(zeros, i, w)  =  scatter-add(x, i, w)
+    x + update(zeros, w, i)  =  update(x, slice(x, i) + w, i)
+    x + scatter-add(zeros, i, w)  =  scatter-add(x, i, w)
     update(x, zeros, i) + update(zeros, w, i)  =  update(x, w, i)
 
 That takes the time of the window, where XLA takes that of the array.  Such sums are what the pullback of a step gives

@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from combinators.building import compose, fix as fixed, prod
+from combinators.building import compose, prod
+from combinators.building import fix as fixed
 from combinators.edges import whole
 from combinators.errors import UnsupportedError, UntypedFunctionError, definition_line
 from combinators.origins import NOWHERE
-from combinators.terms import Curry, Eval, Proj
+from combinators.terms import Eval, Proj
 from combinators.types import Function, Tensor, Type, children, pack, same_type
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, is_carrier, lam_p
 from compile_ccc.recursion.unfolding import unfolded
@@ -31,7 +32,7 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
     In compiled code at most `max_depth` calls may wait for others, which is memory that is set aside; more are a
     `DepthError` when it runs.  A call after which nothing is left to do does not wait.
 
-    Raises `UnsupportedError` where f does more with itself than call it, `UntypedFunctionError` if no codomain is found.
+    Raises `UnsupportedError` where f does more with itself than call it, `UntypedFunctionError` without a codomain.
     """
     whole("`max_depth`, of a recursion,", max_depth, 1)
     dom = tuple(map(_strong, map(argument_type, domain)))

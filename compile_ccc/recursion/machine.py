@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +84,9 @@ class Machine:
     ) -> Any:
         """One block, which finds its frame at `top`."""
         now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack], None)
-        ends = [lambda i=i, b=b: self._run(b, outside, now._replace(here=block == i)) for i, b in enumerate(self._blocks)]
+        ends = [
+            lambda i=i, b=b: self._run(b, outside, now._replace(here=block == i)) for i, b in enumerate(self._blocks)
+        ]
         block, push, frame, calls, arguments, results = lax.switch(block, ends)
         numbers = _written(numbers, push, top)
         stack = [_written(rows, row, top) for rows, row in zip(stack, frame, strict=True)]

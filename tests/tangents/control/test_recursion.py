@@ -92,7 +92,9 @@ def test_the_two_tangents_of_a_recursive_function_agree():
 def test_a_function_that_a_recursive_one_captured(few):
     def loss(w, x, functions=None):
         step = function(lambda y: jnp.sin(w * y), C.Tensor())
-        return fix(lambda self, y, n: lax.cond(n == 0, lambda: y, lambda: y + step(self(y, n - 1))), C.Tensor(), I)(x, 3)
+        return fix(lambda self, y, n: lax.cond(n == 0, lambda: y, lambda: y + step(self(y, n - 1))), C.Tensor(), I)(
+            x, 3
+        )
 
     def by_hand(w):
         y = 0.4
@@ -180,7 +182,9 @@ def determinant(matrix):
     n = matrix.shape[0]
 
     def minors(self, row, taken, column, sign):
-        here = lambda: sign * matrix[row, column] * self(row + 1, taken.at[column].set(True), jnp.int32(0), jnp.float64(1))
+        here = lambda: (
+            sign * matrix[row, column] * self(row + 1, taken.at[column].set(True), jnp.int32(0), jnp.float64(1))
+        )
         free = lambda: here() + self(row, taken, column + 1, -sign)
         beside = lambda: lax.cond(taken[column], lambda: self(row, taken, column + 1, sign), free)
         return lax.cond(row == n, lambda: 1.0, lambda: lax.cond(column == n, lambda: 0.0, beside))
@@ -225,4 +229,6 @@ def test_represent_of_a_term():
     f = C.prod(C.const(()) >> C.prod(C.Context()) >> C.fix(body, C.Tensor(), C.Tensor()), C.id) >> C.eval
     for functions in SPACES:
         y, pullback = represent(f, functions)(jnp.float64(4.5))
-        np.testing.assert_allclose((y, pullback(2.0)), (4.5 * 3.5 * 2.5 * 1.5, 2 * falling_by_hand(4.5, 4)[1]), rtol=1e-12)
+        np.testing.assert_allclose(
+            (y, pullback(2.0)), (4.5 * 3.5 * 2.5 * 1.5, 2 * falling_by_hand(4.5, 4)[1]), rtol=1e-12
+        )
