@@ -7,7 +7,7 @@ inputs behind them become code, unless all are arrays of JAX's.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ import jax.core
 import numpy as np
 
 from compile_ccc.asking import jax_traces
-from compile_ccc.asking.sizes import METHODS
+from compile_ccc.asking.beside import METHODS, OPERATORS
 from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
 
 
@@ -83,7 +83,7 @@ class Computed(Asking):
 NUMBERS = frozenset({int, float, complex})
 _SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
 _OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
-_PLAIN = (bool, int, float, complex, np.ndarray, np.generic, slice, tuple, type(None), type(...))
+_PLAIN = (bool, int, float, complex, np.ndarray, np.generic, np.dtype, type, str, slice, tuple, type(None), type(...))
 
 
 def kind(value: Any) -> type:
@@ -96,9 +96,6 @@ def kind(value: Any) -> type:
     if isinstance(value, np.ndarray | jax.Array):
         return KnownArray if not isinstance(value, jax.core.Tracer) else Known
     return KnownScalar if isinstance(value, np.generic) else Known
-
-
-_INTEGERS = (int, np.integer, np.ndarray, Asking)
 
 
 def _is_told(tracer: Any) -> bool:
@@ -118,12 +115,12 @@ def _stands(value: Any) -> bool:
     return issubclass(type(value), (*_PLAIN, KnownArray, KnownScalar, Computed))
 
 
-def _computed(name: str, result: Any, operands: list[Any]) -> Any:
-    """The result of an operator or a method of what stands for an input, if all the operands do."""
+def _computed(name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> Any:
+    """The result of an operator or a method of what stands for an input, if all tracers among the operands do."""
     if type(result) is Asking and all(map(_stands, operands)):
         result.__class__ = Computed
         if (asked := asked_of(operands[0])) is not None:
-            asked.sizes.compute(name, result, operands)
+            asked.beside.compute(name, result, operands, keys)
     return result
 
 
@@ -134,25 +131,21 @@ def _computing(x: Any, name: str, found: Any) -> Any:
 
     @functools.wraps(found)
     def method(*operands: Any, **keywords: Any) -> Any:
-        others = [*operands, *keywords.values()] if name in ("dot", "clip") else []
-        return _computed(name, found(*operands, **keywords), [x, *(v for v in others if isinstance(v, _INTEGERS))])
+        return _computed(name, found(*operands, **keywords), (x, *operands, *keywords.values()), tuple(keywords))
 
     return method
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    of_jax = getattr(jax_traces.Tracer, name)
+    of_jax = getattr(jax_traces.Tracer, f"__{name}__")
 
     def operate(self: Any, *operands: Any) -> Any:
-        return _computed(name.strip("_"), of_jax(self, *operands), [self, *operands])
+        return _computed(name, of_jax(self, *operands), (self, *operands))
 
-    operate.__name__ = name
+    operate.__name__ = f"__{name}__"
     return operate
 
 
-_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
-_OTHERS = ["lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem"]
-
-for _name in (*_BINARY, *("r" + name for name in _BINARY), *_OTHERS):
+for _name in OPERATORS:
     for _kind in (KnownArray, KnownScalar, Computed):
-        setattr(_kind, f"__{_name}__", _operator(f"__{_name}__"))
+        setattr(_kind, f"__{_name}__", _operator(_name))

@@ -84,9 +84,8 @@ class Machine:
     ) -> Any:
         """One block, which finds its frame at `top`."""
         now = Now(_row(numbers, top - 1), arguments, results, [_row(rows, top) for rows in stack], None)
-        ends = [
-            lambda i=i, b=b: self._run(b, outside, now._replace(here=block == i)) for i, b in enumerate(self._blocks)
-        ]
+        of = lambda i: lambda: self._run(self._blocks[i], outside, now._replace(here=block == i))
+        ends = [of(i) for i in range(len(self._blocks))]
         block, push, frame, calls, arguments, results = lax.switch(block, ends)
         numbers = _written(numbers, push, top)
         stack = [_written(rows, row, top) for rows, row in zip(stack, frame, strict=True)]

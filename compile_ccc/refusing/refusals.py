@@ -31,6 +31,7 @@ _STRUCTURE = (
     "slice",
 )
 _OF_REFS = ("ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref", "freeze")
+_PRINTING = ("debug_print", "debug_callback")  # once, forward, in the order in which they stand
 _REFUSED = ("io_callback", *_OF_REFS)  # whatever their parameters
 
 
@@ -44,9 +45,9 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
     """Raises the error of an equation with an effect whose order matters, or of which a program may not have more."""
     name = eqn.primitive.name
     ordered = any("Ordered" in type(effect).__name__ for effect in eqn.effects)
-    if not (ordered or name in _REFUSED):
+    if name in _PRINTING or not (ordered or name in _REFUSED):
         return
-    hint = "jax.debug.print and jax.debug.callback without ordered=True, and jax.pure_callback, are allowed"
+    hint = "jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed"
     if name in _OF_REFS:
         hint = "let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan"
     raise UnsupportedError(

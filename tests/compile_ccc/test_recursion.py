@@ -38,7 +38,12 @@ hanoi = fix(  # a call between two others, and work after a choice in which it c
     ),
     I,
 )
-collatz = fix(lambda self, n: choose(n == 1, lambda: n - n, lambda: one + self(choose(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1))), I)  # fmt: skip
+collatz = fix(
+    lambda self, n: choose(
+        n == 1, lambda: n - n, lambda: one + self(choose(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1))
+    ),
+    I,
+)
 even = fix(  # of two functions that call each other: the number says which one is called
     lambda self, which, n: choose(n == 0, lambda: which == 0, lambda: self(1 - which, n - 1)), I, I
 )
@@ -163,11 +168,19 @@ def test_many_calls_of_itself_are_no_longer_a_program_than_as_many_operations():
 
 CODOMAINS = {
     "of the argument": (lambda self, x: choose(x < 1.0, lambda: x, lambda: self(x - 1.0)), (F,), F),
-    "of another argument": (lambda self, n, x: choose(n == 0, lambda: x, lambda: self(n - 1, x)), (I, C.Tensor(3)), C.Tensor(3)),
+    "of another argument": (
+        lambda self, n, x: choose(n == 0, lambda: x, lambda: self(n - 1, x)),
+        (I, C.Tensor(3)),
+        C.Tensor(3),
+    ),
     "a number, from an integer": (lambda self, n: choose(n == 0, lambda: 1.0, lambda: 0.5 * self(n - 1)), (I,), F),
     "a truth value": (lambda self, n: choose(n < 2, lambda: n == 0, lambda: self(n - 2)), (I,), C.Tensor((), bool)),
-    "of a part": (lambda self, p: choose(p["n"] == 0, lambda: p["w"], lambda: self({**p, "n": p["n"] - 1})), ({"n": I, "w": C.Tensor(2)},), C.Tensor(2)),
-}  # fmt: skip
+    "of a part": (
+        lambda self, p: choose(p["n"] == 0, lambda: p["w"], lambda: self({**p, "n": p["n"] - 1})),
+        ({"n": I, "w": C.Tensor(2)},),
+        C.Tensor(2),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", CODOMAINS)
@@ -182,11 +195,15 @@ REFUSED = {
     "in a while": (lambda self, x: lax.while_loop(lambda s: s < 1.0, self, x), E.UnsupportedError, "while"),
     "captured": (lambda self, x: function(lambda y: self(y), F)(x), E.UnsupportedError, "captures"),
     "returned": (lambda self, x: self, E.UnsupportedError, "gives a function"),
-    "chosen": (lambda self, x: lax.cond(x > 0.0, lambda: self, lambda: function(lambda y: y, F))(x), E.UnsupportedError, "cond"),
+    "chosen": (
+        lambda self, x: lax.cond(x > 0.0, lambda: self, lambda: function(lambda y: y, F))(x),
+        E.UnsupportedError,
+        "cond",
+    ),
     "arithmetic": (lambda self, x: self + x, E.FunctionArithmeticError, "arithmetic"),
     "another argument": (lambda self, x: self(x, x), E.ArityError, ""),
     "another shape": (lambda self, x: self(jnp.stack([x, x])), E.ArgumentError, ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,4 +1,4 @@
-"""Derivatives of recursive functions: both tangents, forward mode, derivatives of derivatives, `vmap`, and their cost."""
+"""Derivatives of recursive functions: both tangents, forward mode, derivatives of derivatives, `vmap`, cost."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Integers that are not differentiated are those of Python: what is computed of them does not wrap around."""
+"""What is not differentiated has the numbers of Python: they do not wrap around, and have as many digits as there."""
+
+import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +9,7 @@ import numpy as np
 import pytest
 
 import combinators as C
-from compile_ccc import function
+from compile_ccc import ccc, function
 from tangents import grad, jacobian, value_and_grad
 
 PROGRAMS = {  # of x and n, with the slope in x
@@ -75,6 +78,61 @@ def test_nor_what_numpy_computes_of_an_array(name):
     derivative = grad(lambda x, n: x * float(compute(n)))
     for n in (np.ones_like(wide), wide, np.ones_like(wide), wide):
         np.testing.assert_allclose(derivative(0.5, n), float(compute(n)), rtol=1e-5)
+
+
+LATE = 1.7e9 + np.arange(3.0)  # seconds, as a clock gives them
+OF_REALS = {  # of a float, or an array of them, two of each
+    "a difference of large numbers": (lambda t: t - 1.7e9, 1.7e9 + 3.0, 2.0),
+    "of arrays": (lambda t: float((t - t[0])[1]), LATE, np.arange(3.0)),
+    "a small difference": (lambda p: 1.0 - p, 1.0 - 1e-6, 0.5),
+    "a large square": (lambda n: n * n / n, 1e30, 2.0),
+    "a small one": (lambda n: n * n / n, 1e-30, 2.0),
+    "cut off": (lambda n: len(range(int(n * 100))), 0.29, 0.3),
+    "cut off by math": (lambda n: math.floor(n * 100), 0.29, 0.3),
+    "compared": (lambda n: 2.0 if n * 100 < 29 else 3.0, 0.29, 0.3),
+    "equal": (lambda n: 2.0 if 0.1 + n == 0.3 else 3.0, 0.2, 0.3),
+    "a key": (lambda n: {3 * 0.1: 5.0}.get(3 * n, 7.0), 0.1, 0.2),
+    "a whole quotient": (lambda n: n // 0.1, 1.0, 2.05),
+    "a text": (lambda n: float(f"{n * 3:.17f}"), 0.1, 0.2),
+    "whole numbers of an array": (lambda n: float((n * 100).astype(int)[0]), np.array([0.29]), np.array([0.3])),
+    "how far they vary": (lambda t: float(t.std()), LATE, np.arange(3.0)),
+    "many steps": (lambda n: functools.reduce(lambda n, _: n + 0.5, range(2000), n) - 999.999, 0.0, 1e6),
+}
+
+
+@pytest.mark.parametrize("name", OF_REALS)
+def test_digits_are_those_of_python(name):
+    compute, *numbers = OF_REALS[name]
+    derivative = grad(lambda x, n: x * compute(n))
+    for n in (*numbers, *numbers):
+        np.testing.assert_allclose(derivative(0.5, n), compute(n), rtol=2e-4)
+
+
+def test_so_are_those_of_what_is_captured_and_in_programs_inside():
+    start, now = 1.7e9, 1.7e9 + 3.0
+    passed = lambda x: x * (now - start)
+    within = grad(lambda x, t: grad(lambda y: y * x * (t - 1.7e9))(x))
+    np.testing.assert_allclose([grad(passed)(1.0), ccc(passed)(1.0), within(1.0, now)], 3.0)
+    start = 1.0
+    np.testing.assert_allclose([grad(passed)(1.0), ccc(passed)(1.0), within(1.0, 2.0)], [now, now, -1.7e9], rtol=1e-6)
+
+
+def test_python_raises_what_it_raises_without_a_trace():
+    derivative = grad(lambda x, n: x * (1.0 / n))
+    assert derivative(1.0, 4.0) == 0.25
+    with pytest.raises(ZeroDivisionError):
+        derivative(1.0, 0.0)
+
+
+def test_usual_numbers_are_in_one_program(compilations):
+    derivative = grad(lambda x, p, data: jnp.sum(x * (1.0 - p) / p * jnp.asarray((data - data.mean()) / data.std())))
+    data = np.random.default_rng(0).normal(3.0, 2.0, 4)
+    derivative(jnp.ones(4), 0.1, data), derivative(jnp.ones(4), 0.2, data + 1.0)
+    compilations.new()
+    for p in (0.3, 0.5, 0.9):
+        normal = (data - data.mean()) / data.std()
+        np.testing.assert_allclose(derivative(jnp.ones(4), p, p * data), (1.0 - p) / p * normal, rtol=1e-4)
+    assert compilations.new() == 0
 
 
 def test_labels_are_in_one_program(compilations):
