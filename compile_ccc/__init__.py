@@ -5,7 +5,6 @@ from compile_ccc.black_box import black_box
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.lower import lower
 from compile_ccc.optimiser.optimise import optimise
-from compile_ccc.recursion import compiling as _compiling  # noqa: F401  compiles recursions
 from compile_ccc.recursion.fix import fix
 from compile_ccc.tracing.function import function
 from compile_ccc.translate import translate

@@ -165,7 +165,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
 
     if isinstance(s.tag, int):
         return run(s.tag)
-    if not isinstance(s.tag, jax.core.Tracer):
+    if not is_traced(s.tag):
         y = run(int(s.tag))
         return widen(y, infer(term, x)) if joins(y) else y
     check_programs(term)

@@ -43,7 +43,8 @@ def _same(left: Any, right: Any) -> bool:
 
 def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
     """The equations of such a sum; None for any other."""
-    for x, window in (equation.invars, equation.invars[::-1]):
+    operands: list[Any] = equation.invars
+    for x, window in (operands, operands[::-1]):
         update = None if type(window) is jex.Literal else made.get(window)
         if type(x) is jex.Literal or update is None or x.aval.shape != window.aval.shape:
             continue
@@ -63,7 +64,8 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
 
 def _erases(update: Any, window: list[Any], made: dict[Any, Any]) -> bool:
     """Whether an update writes zeros just there where this window is."""
-    _, zeros, *starts = update.invars
+    operands: list[Any] = update.invars
+    _, zeros, *starts = operands
     is_there = len(starts) == len(window) - 1 and all(map(_is_one, starts, window[1:]))
     written = None if type(zeros) is jex.Literal else made.get(zeros)
     return is_there and zeros.aval.shape == window[0].aval.shape and written is not None and writes_zeros(written)

@@ -64,9 +64,8 @@ class Blocks:
 
     def __init__(self, body: Body, arguments: Sequence[Any], outside: Iterable[Any]):
         self._outside = set(outside)
-        self.blocks: list[Block | None] = [None]
-        tree = self._tree(body.steps, body.results, None)
-        self.blocks[0] = Block(tuple(arguments), (), tree)
+        self.blocks = [Block(tuple(arguments), (), Tree(()))]
+        self.blocks[0] = Block(tuple(arguments), (), self._tree(body.steps, body.results, None))
 
     def _tree(self, steps: tuple[Step, ...], results: tuple[Atom, ...], then: int | None) -> Tree:
         """These steps, whose results are returned, or are the first of the frame of the block that is to go on."""
@@ -89,9 +88,7 @@ class Blocks:
                     assert_never(step)
         if then is None:
             return Tree(tuple(operations), results=results)
-        block = self.blocks[then]
-        assert block is not None
-        frame = (*results, *block.frame[len(results) :])
+        frame = (*results, *self.blocks[then].frame[len(results) :])
         return Tree(tuple(operations), Push(then, frame))
 
     def _branch(self, branch: Body, outs: Any, rest: Any, results: Any, then: int | None) -> Tree:
@@ -116,9 +113,7 @@ class Blocks:
         return len(self.blocks) - 1
 
     def _pushed(self, number: int) -> Push:
-        block = self.blocks[number]
-        assert block is not None
-        return Push(number, block.frame)
+        return Push(number, self.blocks[number].frame)
 
     def free(self, tree: Tree, bound: Iterable[Any] = ()) -> list[Any]:
         """The variables that a tree reads, and neither binds nor finds outside."""

@@ -37,7 +37,7 @@ _compiled: Facts[tuple[Curry, Any]] = Facts("machines of recursions", entries=64
 @compiled.register(Fix)
 def _code(term: Fix, type: Type) -> tuple[Curry, Any]:
     leaves, form = jax.tree.flatten(type)
-    _check(term, leaves)
+    refuse(term, argument=term.argument, result=term.result, environment=leaves)
     key = (tuple(leaves), tuple(t.weak for t in leaves), form, compat.flags())
     return _compiled.get(term, key) or _compiled.put(term, _made(term, leaves, form), key)
 
@@ -82,16 +82,17 @@ def _strongly(term: Fix, leaves: list[Tensor], form: Any) -> list[Any]:
     return [*jax.tree.leaves(ctx), *[Tensor(t.shape, t.dtype) for t in jax.tree.leaves(term.argument)]]
 
 
-def _check(term: Fix, leaves: list[Any]) -> None:
-    for name, types in (("argument", term.argument), ("result", term.result), ("environment", leaves)):
-        for t in jax.tree.leaves(types):
+def refuse(part: Any, **types: Any) -> None:
+    """Raises `UnsupportedError` for functions and random keys in the types of a recursion, given by their names."""
+    for name, type in types.items():
+        for t in jax.tree.leaves(type):
             if isinstance(t, Function) or jnp.issubdtype(t.dtype, jax.dtypes.extended):
+                what = "a function" if isinstance(t, Function) else "a random key"
                 raise UnsupportedError(
-                    f"a recursion with {'a function' if isinstance(t, Function) else 'a random key'} in its {name}"
-                    " is compiled",
-                    part=term,
+                    f"a recursion with {what} in its {name} cannot be compiled",
+                    part=part,
                     expected="arrays of numbers",
-                    got=types,
+                    got=type,
                     hint="let it capture functions that stay the same, and choose among them by a number; "
                     "of a key, hand on jax.random.key_data(key)",
                 )

@@ -16,6 +16,7 @@ from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
 from combinators.types import Function, Tensor, Type, children, pack, same_type
 from compile_ccc.carriers import FunctionValue, active_traces, flatten, is_carrier, lam_p
+from compile_ccc.recursion.compiling import refuse
 from compile_ccc.recursion.unfolding import unfolded
 from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import captures
@@ -37,6 +38,7 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
     whole("`max_depth`, of a recursion,", max_depth, 1)
     dom = tuple(map(_strong, map(argument_type, domain)))
     cod = None if codomain is None else _strong(argument_type(codomain))
+    refuse(None, argument=dom, result=cod)
 
     def recursive(*x: Any) -> Any:
         return _recursion(f, dom, cod, max_depth)(*x)
@@ -101,14 +103,7 @@ def _traced(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[An
     types = [argument_type(v) for v in captured.values]
     domain = (Function(pack(dom), cod), *dom)
     program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
-    if any(isinstance(t, Function) for t in jax.tree.leaves(found)):
-        raise UnsupportedError(
-            "a recursive function gives a function",
-            expected="a recursion that gives arrays",
-            got=found,
-            line=definition_line(f),
-            hint="let it give what the function captures, and make the function outside of the recursion",
-        )
+    refuse(None, result=found)
     _check(program, len(program.consts) + len(jax.tree.leaves(types)))
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     names = (*("" for _ in program.consts), *captured.names)
