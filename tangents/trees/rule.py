@@ -4,8 +4,8 @@
     from the last step on, the pullbacks of the nodes of a step                                              backwards
 
 Cotangents of what the functions captured are contracted after the loop where that is cheaper (`sums.py`).  Rows that
-are no node repeat one, and what comes of them is masked.  In the list tangent, functions are what they captured, and
-`Captured` stands for the list of their calls, as in a while.
+are no node repeat one, and what comes of them is masked.  In the list tangent, functions in a fold are what they
+captured.
 """
 
 from __future__ import annotations
@@ -22,43 +22,37 @@ from combinators.terms import Cata
 from combinators.types import Type
 from tangents.cotangents.leaves import arriving, placed
 from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, is_active, nothing, parts, plus, release, remark
-from tangents.spaces.captured import called, captured, opened
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.trees.loops import Found, Loops, gathered
 from tangents.trees.nodes import Nodes
 
 
-def reduction(
-    rep: Representation, inside: Space, space: Space, term: Cata, functions: dict[str, Any], forest: Any
-) -> Represented:
-    """The rule of cata; nodes are represented in the tangent space `inside`, in which functions are not leaves."""
-    leaf, listed = inside.is_leaf, functions
-    functions, plain = opened(functions), release(forest)
+def reduction(rep: Representation, space: Space, term: Cata, functions: dict[str, Any], forest: Any) -> Represented:
+    """The rule of cata, in the tangent space of environments."""
+    leaf, plain = space.is_leaf, release(forest)
     type = carried(term, release(functions), plain)
-    nodes = _nodes(lambda c, held: Nodes(rep, inside, c, functions[c.name], forest, type, held), plain, type)
+    nodes = _nodes(lambda c, held: Nodes(rep, space, c, functions[c.name], forest, type, held), plain, type)
     held, form = nodes[plain.constructors[0].name].held, jax.tree.structure(type)
     loops = Loops(plain, nodes, type)
     results, kept = loops.forwards()
     value = lambda rows: remark(form.unflatten(rows), held, leaf)
 
     def pulled(of_roots: Found, of_all: Found) -> Cotangent:
+        if not (of_roots or of_all):
+            return ZERO
         g_functions, g_payloads = Sparse(), Sparse()
-        found = loops.backwards(results, kept, of_roots, of_all) if of_roots or of_all else {}
-        for name, f in functions.items():
-            of_function, of_payload = found.get(name, ({}, {}))
-            g_functions[name] = captured(placed(of_function, f, leaf), f, listed[name], space)
+        for name, (of_function, of_payload) in loops.backwards(results, kept, of_roots, of_all).items():
+            g_functions[name] = placed(of_function, functions[name], leaf)
             g_payloads[name] = placed(of_payload, forest.payloads[name], leaf)
         return Sparse({0: g_functions, 1: Sparse({"payloads": g_payloads})})
 
     if not term.every:
         roots = value([gathered(x, plain.roots) for x in results])
-        pullback = lambda g: ZERO if g is ZERO else pulled(arriving(g, roots, leaf), {})
-        y = called(roots, listed, space)
-        return y, pullback if is_active(y, leaf) else nothing
+        return roots, (lambda g: pulled(arriving(g, roots, leaf), {})) if is_active(roots, leaf) else nothing
     rows = {name: value(own) for name, own in loops.of_constructors(results).items()}
-    result = forest.annotated({name: called(own, listed, space) for name, own in rows.items()}, type)
+    result = forest.annotated(rows, type)
 
-    def pulled_by(g: Cotangent) -> Cotangent:
+    def pullback(g: Cotangent) -> Cotangent:
         of_payloads = ZERO if g is ZERO else g.part("payloads")
         if of_payloads is ZERO:
             return ZERO
@@ -68,7 +62,7 @@ def reduction(
         through = Sparse({1: Sparse({"payloads": passed})}) if passed else ZERO
         return plus(pulled({}, loops.of_all(arrived)), through)
 
-    return result, pulled_by
+    return result, pullback
 
 
 def _nodes(made: Callable[[Constructor, tuple[bool, ...]], Nodes], forest: Forest, type: Type) -> dict[str, Nodes]:
