@@ -44,6 +44,8 @@ def _same(left: Any, right: Any) -> bool:
 def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
     """The equations of such a sum; None for any other."""
     operands: list[Any] = equation.invars
+    x: Any
+    window: Any
     for x, window in (operands, operands[::-1]):
         update = None if type(window) is jex.Literal else made.get(window)
         if type(x) is jex.Literal or update is None or x.aval.shape != window.aval.shape:
@@ -64,8 +66,8 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
 
 def _erases(update: Any, window: list[Any], made: dict[Any, Any]) -> bool:
     """Whether an update writes zeros just there where this window is."""
-    operands: list[Any] = update.invars
-    _, zeros, *starts = operands
+    zeros: Any
+    _, zeros, *starts = update.invars
     is_there = len(starts) == len(window) - 1 and all(map(_is_one, starts, window[1:]))
     written = None if type(zeros) is jex.Literal else made.get(zeros)
     return is_there and zeros.aval.shape == window[0].aval.shape and written is not None and writes_zeros(written)
