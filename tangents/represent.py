@@ -144,7 +144,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
             captures = (lambda: _by_captures(term, x)) if space is LIST else None
-            return loop(lambda f, x: rep(space, f, x), space, term, *x, captures)
+            return loop(lambda f, x: rep(space, f, x), space, term, *x, by_captures=captures)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
         case While(max_steps) if space is LIST and max_steps is not None:
