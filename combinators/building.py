@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from combinators.base import composite, mixed
+from combinators.base import composite, mixed, only_terms
 from combinators.depth import check_values
 from combinators.edges import check_name, check_policy, flags
 from combinators.errors import ArgumentError
@@ -19,6 +19,7 @@ from combinators.terms import (
     Const,
     Curry,
     Extend,
+    Fix,
     Fold,
     Id,
     Prod,
@@ -70,6 +71,17 @@ def curry(f: Any, argument: Type = None) -> Any:
     """curry(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·τ ⇝ σ.  `argument` states τ, which a function needs to cross a traced lambda."""
     require_types("the argument of curry", argument)
     return mixed("curry", lambda f: Curry(f, argument), f)
+
+
+def fix(f: Term, argument: Type, result: Type, max_depth: int = 1024) -> Curry:
+    """fix(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·(τ ⇝ σ)·τ ⇝ σ, the function that calls itself: f has it before its argument.
+
+    `argument` and `result` state τ and σ.  In compiled code at most `max_depth` calls wait for others.
+    Law: fix(f) = curry(Context(proj(0), ..., fix(f), proj(-1)) >> f), its unfolding.
+    """
+    only_terms("fix", (f,))
+    require_types("the argument, or the result, of fix", (argument, result))
+    return Curry(Fix(f, argument, result, max_depth), argument)
 
 
 def extend(e: Any) -> Any:

@@ -31,6 +31,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -50,6 +51,7 @@ from tangents.control.checkpoint import checkpoint
 from tangents.control.choice import choice, injection
 from tangents.control.loops import loop, mapping
 from tangents.control.named import call
+from tangents.control.recursion import recursion
 from tangents.control.solve import solve
 from tangents.control.trees import reduction
 from tangents.control.whiles import bounded, repetition
@@ -158,6 +160,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return reduction(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
+        case Fix():
+            return recursion(lambda f, x: rep(ENVIRONMENT, f, x), space, term, x)
         case _:
             assert_never(term)
 

@@ -83,6 +83,11 @@ def test_minimax_needs_short_gradients() -> None:
         example("05_minimax").main(["--tolerance", "0.5"])
 
 
+def test_adaptive_quadrature(capsys: pytest.CaptureFixture) -> None:
+    example("08_adaptive_quadrature").main([])
+    assert capsys.readouterr().out.count("by the closed form") == 3
+
+
 def test_hessian_vector(capsys: pytest.CaptureFixture) -> None:
     example("06_hessian_vector").main([])
     assert capsys.readouterr().out.count("× [7, 8] = [52. 85.]") == 2
