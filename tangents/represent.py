@@ -8,6 +8,7 @@ cotangent, and what depends on them alone is computed without a pullback.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -116,7 +117,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
         case Prod(parts):
-            shared = term if len({*parts}) == len(parts) else _shared(term)
+            shared = term if len({*parts}) == len(parts) else _shared(term, space.shares)
             return _product(space, term, x) if shared is term else rep(space, shared, x)
         case Proj(key):
             return component(x, key, term), _placed(_key(x, key))
@@ -195,13 +196,15 @@ def _product(space: Space, term: Prod, x: Any) -> Represented:
 
 
 @remembered(entries=1024)
-def _shared(term: Prod) -> Term:
-    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩, so that equal parts run once, forward and back; a word runs anyway."""
-    distinct = list(dict.fromkeys(term.parts))
-    if all(isinstance(f, Id | Proj | Const) for f in distinct if term.parts.count(f) > 1):
+def _shared(term: Prod, may: Callable[[Term], bool]) -> Term:
+    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may; a word runs again."""
+    again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, Id | Proj | Const) and may(f)}
+    if not again:
         return term
-    places = [Proj(distinct.index(f)) for f in term.parts]
-    return Compose((prod(Context(*distinct)), Prod(tuple(places), term.form)))
+    bound = {f if f in again else i: f for i, f in enumerate(term.parts)}
+    places = {name: Proj(i) for i, name in enumerate(bound)}
+    parts = [places[f if f in again else i] for i, f in enumerate(term.parts)]
+    return Compose((prod(Context(*bound.values())), Prod(tuple(parts), term.form)))
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:

@@ -14,7 +14,9 @@ from typing import Any
 import jax
 
 from combinators.context import extend
-from combinators.terms import Curry
+from combinators.depth import bottom_up
+from combinators.memo import ByObject
+from combinators.terms import Cata, Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.jaxprs.scans import scan
 from tangents.cotangents.calls import Block, Calls, Captured
@@ -104,4 +106,15 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     return placed(found, t, is_leaf)
 
 
-LIST = Space("list", curry, eval, is_leaf=is_function)
+_silent: ByObject[Term, bool] = ByObject("arrows that apply no function")
+
+
+def calls_nothing(f: Term) -> bool:
+    """Whether an arrow applies no function, so that running it once for two places leaves out no call."""
+    return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
+
+
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata)
+
+
+LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

@@ -24,6 +24,7 @@ class Space:
     """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf.
 
     `of_calls(rep, f, calls)`: the cotangent of a function of which these are the calls, and their cotangents.
+    `shares(f)`: whether the part f of a product may run once for all its places, so that its pullback gets their sum.
     """
 
     name: str
@@ -31,3 +32,4 @@ class Space:
     eval: Callable[[Representation, Any, Any], Represented]
     is_leaf: IsLeaf
     of_calls: Callable[[Representation, Closure, Calls], Cotangent] = lambda _, __, calls: calls
+    shares: Callable[[Term], bool] = lambda _: True

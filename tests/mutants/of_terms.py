@@ -32,7 +32,7 @@ MUTANTS = {
     ),
     "equal parts take the place of the first part": (
         "one part in two places",
-        Code(represent._shared, "Proj(distinct.index(f))", "Proj(0)"),
+        Code(represent._shared, "Proj(i) for i, name", "Proj(0) for i, name"),
     ),
     "proj puts the cotangent one place on": (
         "components",
