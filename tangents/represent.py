@@ -212,7 +212,7 @@ def _product(space: Space, term: Prod, x: Any) -> Represented:
 
 @remembered(entries=1024)
 def _shared(term: Prod, may: Callable[[Term], bool]) -> Term:
-    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may; a word runs again."""
+    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may and is an operation."""
     again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, Id | Proj | Const) and may(f)}
     if not again:
         return term
