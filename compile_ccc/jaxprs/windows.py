@@ -16,6 +16,7 @@ import jax.extend.core as jex
 from jax import lax
 
 from combinators import staging
+from compile_ccc.jaxprs.flow import is_variable
 from compile_ccc.jaxprs.programs import Program, writes_zeros
 
 _SUMS = ("add", "add_any")
@@ -43,17 +44,16 @@ def _same(left: Any, right: Any) -> bool:
 
 def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
     """The equations of such a sum; None for any other."""
-    operands: list[Any] = equation.invars
-    for x, window in (operands, operands[::-1]):
-        update = None if type(window) is jex.Literal else made.get(window)
-        if type(x) is jex.Literal or update is None or x.aval.shape != window.aval.shape:
+    for x, window in (equation.invars, equation.invars[::-1]):
+        update = _made(window, made)
+        if not is_variable(x) or update is None or x.aval.shape != window.aval.shape:
             continue
-        zeros = None if type(update.invars[0]) is jex.Literal else made.get(update.invars[0])
+        zeros = _made(update.invars[0], made)
         if zeros is None or not writes_zeros(zeros):
             continue
         _, *rest = update.invars
         if update.primitive is _UPDATE:
-            before = made.get(x)
+            before = _made(x, made)
             if before is not None and before.primitive is _UPDATE and _erases(before, rest, made):
                 return [update.replace(invars=[before.invars[0], *rest], outvars=equation.outvars)]
             return _inlined(_added, [x, *rest], equation.outvars)
@@ -64,11 +64,15 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
 
 def _erases(update: Any, window: list[Any], made: dict[Any, Any]) -> bool:
     """Whether an update writes zeros just there where this window is."""
-    operands: list[Any] = update.invars
-    _, zeros, *starts = operands
+    _, zeros, *starts = update.invars
     is_there = len(starts) == len(window) - 1 and all(map(_is_one, starts, window[1:]))
-    written = None if type(zeros) is jex.Literal else made.get(zeros)
+    written = _made(zeros, made)
     return is_there and zeros.aval.shape == window[0].aval.shape and written is not None and writes_zeros(written)
+
+
+def _made(v: Any, made: dict[Any, Any]) -> Any:
+    """The equation that gives a value; None for literals and inputs."""
+    return made.get(v) if is_variable(v) else None
 
 
 def _is_one(start: Any, other: Any) -> bool:
