@@ -1,1 +1,1 @@
-"""A TreeLSTM on syntax trees of real functions, by several means, which all have one model, its weights and its loss."""
+"""A TreeLSTM on syntax trees of real functions: one model, its weights and its loss, by several means."""

@@ -19,10 +19,10 @@ from jax import lax
 
 from benchmarks.problem import Params
 from benchmarks.trees.flat import Flat, flatten, steps
-from benchmarks.trees.model import CLASSES, Epoch, Method, descend, read
+from benchmarks.trees.model import CLASSES, compiled, read
 from examples.syntax_trees import Tree
 
-WIDEST, WASTE = 32, 1.15  # nodes in a step at most, and places per node at most
+WIDTHS, WASTE = (32, 16, 8, 4, 1), 1.15  # nodes in a step: the first of these with few enough places per node
 
 type Array = Any
 
@@ -43,9 +43,8 @@ def schedules(batches: Sequence[Sequence[Tree]]) -> list[Schedule]:
     """Schedules of one size, so that one program serves all batches."""
     flats = [flatten(trees) for trees in batches]
     nodes = sum(int(np.sum(flat.left >= 0)) for flat in flats)
-    width = WIDEST
-    while width > 1 and sum(width * len(steps(flat, width)) for flat in flats) > WASTE * nodes:
-        width -= 1
+    places = lambda width: sum(width * len(steps(flat, width)) for flat in flats)
+    width = next(width for width in WIDTHS if width == 1 or places(width) <= WASTE * nodes)
     orders = [steps(flat, width) for flat in flats]
     leaves, longest = max(int(np.sum(flat.left < 0)) for flat in flats), max(map(len, orders))
     return [_schedule(*pair, width, leaves, longest) for pair in zip(flats, orders, strict=True)]
@@ -69,9 +68,7 @@ def _schedule(flat: Flat, order: list[list[int]], width: int, leaves: int, longe
     parts = np.zeros((places, 2), np.int32)
     parts[of_joints] = row[flat.left[joints][:, None] + np.arange(2)]
     rows = above[leaves:].reshape(longest, width)
-    return Schedule(
-        len(order), words, parts.reshape(longest, 2 * width), above[:leaves], rows, labels, weights
-    )
+    return Schedule(len(order), words, parts.reshape(longest, 2 * width), above[:leaves], rows, labels, weights)
 
 
 def loss_and_gradient(params: Params, batch: Schedule) -> tuple[Array, Params]:
@@ -146,7 +143,7 @@ def _reverse(params: Params, rows: Array, gates: Array, of_h: Array, batch: Sche
             ],
             axis=1,
         )
-        h = (change @ params["join"].T).reshape(width, 2, size)
+        h = lax.dot_general(change, params["join"], (((1,), (1,)), ((), ()))).reshape(width, 2, size)
         parts = jnp.concatenate([h, jnp.stack([of_c * of_left, of_c * of_right], axis=1)], axis=2)
         of_parts = lax.dynamic_update_slice(of_parts, parts.reshape(2 * width, 2 * size), (2 * t * width, 0))
         return lax.dynamic_update_slice(of_gates, change, (t * width, 0)), of_parts
@@ -155,22 +152,4 @@ def _reverse(params: Params, rows: Array, gates: Array, of_h: Array, batch: Sche
     return lax.fori_loop(0, batch.steps, step, start)
 
 
-def _gradient(params: Params, trees: Sequence[Tree]) -> tuple[Array, Params]:
-    (batch,) = schedules([trees])
-    return jax.jit(loss_and_gradient)(params, batch)
-
-
-def _epoch(params: Params, batches: Sequence[Sequence[Tree]]) -> Epoch:
-    prepared = jax.device_put(schedules(batches))
-    update = jax.jit(lambda params, batch: descend(params, loss_and_gradient(params, batch)[1]), donate_argnums=0)
-    state = [jax.device_put(params)]
-
-    def epoch() -> None:
-        for batch in prepared:
-            state[0] = update(state[0], batch)
-        jax.block_until_ready(state[0])
-
-    return epoch
-
-
-BY_HAND = Method(_gradient, _epoch)
+BY_HAND = compiled(schedules, loss_and_gradient)

@@ -1,20 +1,25 @@
-"""The TreeLSTM in PyTorch: by recursion, node by node as it is written, and by hand for all nodes of a depth at once."""
+"""The TreeLSTM in PyTorch: by recursion, node after node, and by hand, for all nodes of a depth at once."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import timed
 from benchmarks.problem import Params
 from benchmarks.trees.flat import flatten
 from benchmarks.trees.model import RATE, Epoch, Method
 from examples.syntax_trees import Leaf, Tree
 
 torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+
+THREADS = 1, 2  # those tried; the one with the quickest of three short runs is kept
 
 type Tensor = Any
 type Prepare = Callable[[Sequence[Tree]], Any]
@@ -34,13 +39,16 @@ def method(prepare: Prepare, loss: Loss) -> Method:
         tensors, prepared = _tensors(params), [prepare(trees) for trees in batches]
         optimizer = torch.optim.SGD(tensors.values(), lr=RATE)
 
-        def run() -> None:
-            for batch in prepared:
+        def run(threads: int, batches: Sequence[Any] = prepared) -> None:
+            torch.set_num_threads(threads)
+            for batch in batches:
                 optimizer.zero_grad()
                 loss(tensors, batch).backward()
                 optimizer.step()
 
-        return run
+        some = prepared[: len(prepared) // 10 + 1]
+        tried = [(timed(partial(run, threads, some), perf_counter)[0], threads) for threads in THREADS * 3]
+        return partial(run, min(tried)[1])
 
     return Method(gradient, epoch)
 

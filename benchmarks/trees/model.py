@@ -13,16 +13,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from benchmarks.problem import Draw, Params, zeros
-from examples.syntax_trees import WORDS, Leaf, Node, Tree
+from examples.syntax_trees import WORDS, Tree
 
 EMBEDDING, HIDDEN, CLASSES = 300, 150, 2
 RATE = 0.05  # of gradient descent
 
 type State = tuple[jax.Array, jax.Array]  # h and c
 type Gradient = Callable[[Params, Sequence[Tree]], tuple[Any, Params]]  # the loss of a batch, and its derivatives
+type Prepare = Callable[[Sequence[Sequence[Tree]]], Sequence[Any]]  # batches to the arguments of a program
 type Epoch = Callable[[], None]  # forward, backward and update for all batches
 
 
@@ -38,14 +38,14 @@ def initial(embedding: int = EMBEDDING, hidden: int = HIDDEN, seed: int = 0) -> 
     """Random weights.  Those that join two parts make the gates i, of the left c, of the right c, o, and the news u."""
     draw = Draw(seed)
     return {
-        "words": draw.weights(1, len(WORDS), embedding),
+        "words": draw.normal(len(WORDS), embedding),
         "read": draw.weights(embedding, 2 * hidden),
         "read_bias": zeros(2 * hidden),
         "join": draw.weights(2 * hidden, 5 * hidden),
         "join_bias": zeros(5 * hidden),
         "head": draw.weights(hidden, CLASSES),
         "head_bias": zeros(CLASSES),
-    } | {"words": draw.normal(len(WORDS), embedding)}
+    }
 
 
 def read(params: Params, x: jax.Array) -> State:
@@ -73,25 +73,21 @@ def descend(params: Params, gradient: Params) -> Params:
     return jax.tree.map(lambda p, g: p - RATE * g, params, gradient)
 
 
-def nodes(tree: Tree) -> list[Tree]:
-    """The nodes of a tree, parts before the whole."""
-    return [*nodes(tree.left), *nodes(tree.right), tree] if isinstance(tree, Node) else [tree]
+def compiled(prepare: Prepare, gradient: Callable[[Params, Any], tuple[Any, Params]]) -> Method:
+    """A way to train by JAX, with a program for all that `prepare` makes of batches, or as many as JAX needs."""
 
+    def of_batch(params: Params, trees: Sequence[Tree]) -> tuple[Any, Params]:
+        return jax.jit(gradient)(params, *prepare([trees]))
 
-def by_shape(tree: Tree) -> tuple[Callable[..., tuple[jax.Array, Params]], tuple[np.ndarray, np.ndarray]]:
-    """Loss and gradient for all trees of this shape, by JAX, and this one's words and labels."""
+    def epoch(params: Params, batches: Sequence[Sequence[Tree]]) -> Epoch:
+        prepared, state = jax.device_put(prepare(batches)), [jax.device_put(params)]
+        update = jax.jit(lambda params, batch: descend(params, gradient(params, batch)[1]), donate_argnums=0)
 
-    def loss(params: Params, words: jax.Array, labels: jax.Array) -> jax.Array:
-        embedded = iter(params["words"][words])
-        states: list[jax.Array] = []
+        def run() -> None:
+            for batch in prepared:
+                state[0] = update(state[0], batch)
+            jax.block_until_ready(state[0])
 
-        def state(part: Tree) -> State:
-            here = join(params, state(part.left), state(part.right)) if isinstance(part, Node) else read(params, next(embedded))
-            states.append(here[0])
-            return here
+        return run
 
-        state(tree)
-        return jnp.sum(entropy(params, jnp.stack(states), labels))
-
-    words = np.array([part.word for part in nodes(tree) if isinstance(part, Leaf)], np.int32)
-    return jax.value_and_grad(loss), (words, np.array([part.loop for part in nodes(tree)], np.int32))
+    return Method(of_batch, epoch)
