@@ -30,10 +30,8 @@ def tree_row(name: str, rounds: int) -> Row | None:
     if peer.startswith("torch") and in_torch.torch is None:
         return None
     params, batches = initial(), data()
-    (preparing, ours_run), (_, theirs) = (
-        timed(lambda m=m: m.epoch(params, batches), time.perf_counter) for m in (ours, method)
-    )
-    runs = [lambda epoch=epoch: timed(epoch, time.perf_counter)[0] for epoch in (ours_run, theirs)]
+    preparing, epoch = timed(lambda: ours.epoch(params, batches), time.perf_counter)
+    runs = [lambda run=run: timed(run, time.perf_counter)[0] for run in (epoch, method.epoch(params, batches))]
     first = [run() for run in runs]
     pairs = take_turns(runs, rounds)
     return {
