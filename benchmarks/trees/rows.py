@@ -13,12 +13,11 @@ from benchmarks.trees import in_torch
 from benchmarks.trees.by_hand import BY_HAND
 from benchmarks.trees.by_shape import BY_SHAPE
 from benchmarks.trees.model import Method, initial
-from benchmarks.trees.ours import LEVELS, SEQUENTIAL
+from benchmarks.trees.ours import OURS
 from examples.syntax_trees import Tree, size, split
 
 TREES, BATCHES, SHAPES = 100, (1, 25), (20, 35, 60)  # how many, in batches of which sizes; words of a single tree
 
-OURS = {"sequential": SEQUENTIAL, "levels": LEVELS}
 PEERS = {"torch recursion": in_torch.BY_RECURSION, "torch by depth": in_torch.BY_DEPTH, "jax by hand": BY_HAND}
 
 type Data = Callable[[], Sequence[Sequence[Tree]]]
@@ -70,7 +69,7 @@ ROWS: dict[str, tuple[Method, str, Method, Data]] = {
         for schedule, ours in OURS.items()
     },
     **{
-        f"sequential 1, jax by shape, {words} words": (SEQUENTIAL, "jax by shape", BY_SHAPE, lambda n=words: alone(n))
+        f"sequential 1, jax by shape, {words} words": (OURS["sequential"], "jax by shape", BY_SHAPE, lambda n=words: alone(n))
         for words in SHAPES
     },
 }
