@@ -13,7 +13,7 @@ import jax.extend.core as jex
 
 from combinators.identity.identity import key_of
 from compile_ccc.asking import jax_traces
-from compile_ccc.asking.sizes import WIDE
+from compile_ccc.asking.beside import Evidence
 from compile_ccc.asking.tracers import class_of
 from compile_ccc.asking.working_out import worked_out
 
@@ -27,20 +27,18 @@ class Answers:
     program: Any
     given: Given
     told: list[tuple[int, Callable[..., Any], Hashable]]  # of so many results of the program each
-    bounds: Mapping[int, float] | None  # the largest absolute values of ints; None if they are too large here
+    evidence: Evidence | None  # of the numbers that Python has itself
     looked: Mapping[int, type | None]  # classes of inputs that Python asked for; None of what is varied
 
     @property
     def of_values(self) -> bool:
         """Whether they depend on values, and not on classes alone."""
-        return bool(self.told or self.bounds)
+        return bool(self.told) or self.evidence is not None
 
     def hold(self, inputs: Sequence[Any], varied: Set[int]) -> bool:
         """Whether Python would be told the same."""
         seen = {place: None if place in varied else class_of(inputs[place]) for place in self.looked}
-        if seen != self.looked or self.bounds is None:
-            return False
-        if any(_exceeds(inputs[place], bound) for place, bound in self.bounds.items()):
+        if seen != self.looked or (self.evidence is not None and not self.evidence.holds(inputs)):
             return False
         if not self.told:
             return True
@@ -55,11 +53,7 @@ class Answers:
             return False
 
 
-def _exceeds(value: Any, bound: float) -> bool:
-    return isinstance(value, jax.core.Tracer) or (type(value) in WIDE and abs(int(value)) > bound)
-
-
-NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], {}, {})
+NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], None, {})
 
 
 def behind(tracers: Sequence[Any], known: dict[Any, Any], varying: bool = False) -> tuple[list[Any], list[Any]]:

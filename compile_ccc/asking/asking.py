@@ -23,8 +23,8 @@ from combinators.errors import DetachedWarning, user_line
 from combinators.identity.identity import key_of
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.answers import Answers, Given, behind
+from compile_ccc.asking.beside import Beside, Number
 from compile_ccc.asking.ruled_calls import Ruled
-from compile_ccc.asking.sizes import Size, Sizes
 from compile_ccc.asking.standing import kind
 from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running
 from compile_ccc.asking.working_out import Unknown, is_known_function, worked_out
@@ -55,10 +55,12 @@ class Asked:
     """What is known of a trace, and what Python was told.
 
     The inputs are `values`, None where one is not known, of which `varied` are those that is differentiated by; the
-    trace runs in the one `around`.
+    trace runs in the one `around`.  The first of them are `captured`.
     """
 
-    def __init__(self, values: Sequence[Any], varied: frozenset[int], around: Any, numbers: bool = False):
+    def __init__(
+        self, values: Sequence[Any], varied: frozenset[int], around: Any, numbers: bool = False, captured: int = 0
+    ):
         self._values, self._varied = values, varied
         self._trace: Any = None
         self._known: dict[Any, Any] = {}  # by variables of the program
@@ -69,7 +71,8 @@ class Asked:
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
         self.differentiates = bool(varied)
-        self.sizes = Sizes(values, _sizes_of, stand=self.differentiates)
+        stand = lambda place: place not in varied and (self.differentiates or place < captured)
+        self.beside = Beside(values, _number_of, stand)
         self._order = _order.get()
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
         self.level: int | None = 0  # within how many rules the trace is; None for a function, whose rule counts
@@ -85,7 +88,7 @@ class Asked:
             self._places[tracer.val] = place
             if value is not None:
                 self._known[tracer.val] = value
-        self.sizes.begin(self._places)
+        self.beside.begin(self._places)
 
     def _kind(self, place: int, value: Any) -> type:
         """Which tracer stands for an input."""
@@ -120,6 +123,8 @@ class Asked:
 
     def value(self, tracer: Any) -> Any:
         """The value of a tracer.  Raises `Unknown`."""
+        if (number := self.beside.number(tracer)) is not None:
+            return number.pair[0]
         if isinstance(tracer.val, jex.Var) and tracer.val not in self._known:
             self._work_out(tracer, self._known, jax_traces.EVALUATION, lambda v: self._input(v, tracer))
         return self._input(tracer.val, tracer)
@@ -182,6 +187,8 @@ class Asked:
             if ruled < 0 and not self._varied.isdisjoint(self._inputs_of(tracers, varying=True)):
                 ruled = math.inf
                 warnings.warn(DetachedWarning(user_line()), stacklevel=5)
+        if len(tracers) == 1 and self.beside.tell(tracers[0], how, answer):
+            return
         program, given = self._program(tracers)
         of_others = self._of_others(tracers)
         self.told.append((tracers, how, answer))
@@ -252,14 +259,13 @@ class Asked:
 
     def answers(self) -> Answers | None:
         """What Python was told, by the inputs that it depends on; None if it was told nothing."""
-        bounds = self.sizes.bounds()
-        if bounds is None:
-            self.wanted |= self.sizes.places()
-        if not self.told and not self.looked and bounds == {}:
+        evidence = self.beside.evidence()
+        self.wanted |= self.beside.misfits
+        if not self.told and not self.looked and evidence is None:
             return None
         program, given = self._program([tracer for tracers, _, _ in self.told for tracer in tracers])
         told = [(len(tracers), how, key_of(answer)) for tracers, how, answer in self.told]
-        return Answers(program, given, told, bounds, self.looked)
+        return Answers(program, given, told, evidence, self.looked)
 
     def _program(self, tracers: Sequence[Any]) -> tuple[Any, Given]:
         """The program that gives these tracers, and what its inputs are."""
@@ -271,12 +277,10 @@ class Asked:
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
 
 
-def _sizes_of(value: Any) -> tuple[Sizes, Size] | None:
-    """The size of a value of a program around, with what knows it."""
-    asked = asked_of(value) if isinstance(value, Asking) else None
-    sizes = None if asked is None else asked.sizes
-    size = None if sizes is None else sizes.of(value)
-    return None if sizes is None or size is None else (sizes, size)
+def _number_of(tracer: Any) -> Number | None:
+    """What Python has in the place of a tracer of a program around."""
+    asked = asked_of(tracer)
+    return None if asked is None else asked.beside.number(tracer)
 
 
 class _Within(Asked):

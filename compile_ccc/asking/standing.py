@@ -6,7 +6,8 @@ inputs behind them become code, unless all are arrays of JAX's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import jax.core
 import numpy as np
 
 from compile_ccc.asking import jax_traces
+from compile_ccc.asking.beside import METHODS, OPERATORS
 from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
 
 
@@ -26,7 +28,8 @@ class KnownArray(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and not self.aval.shape and by_users():
             _is_told(self)
-        return super().__getattribute__(name)
+        found = super().__getattribute__(name)
+        return _computing(self, name, found) if name in METHODS and by_users() else found
 
 
 class KnownScalar(Known):
@@ -65,7 +68,8 @@ class Computed(Asking):
     def __getattribute__(self, name: str) -> Any:
         if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
             _look(self)
-        return super().__getattribute__(name)
+        found = super().__getattribute__(name)
+        return _computing(self, name, found) if name in METHODS and by_users() else found
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -79,7 +83,7 @@ class Computed(Asking):
 NUMBERS = frozenset({int, float, complex})
 _SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
 _OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
-_PLAIN = (bool, int, float, complex, np.ndarray, np.generic, slice, tuple, type(None), type(...))
+_PLAIN = (bool, int, float, complex, np.ndarray, np.generic, np.dtype, type, str, slice, tuple, type(None), type(...))
 
 
 def kind(value: Any) -> type:
@@ -111,24 +115,37 @@ def _stands(value: Any) -> bool:
     return issubclass(type(value), (*_PLAIN, KnownArray, KnownScalar, Computed))
 
 
+def _computed(name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> Any:
+    """The result of an operator or a method of what stands for an input, if all tracers among the operands do."""
+    if type(result) is Asking and all(map(_stands, operands)):
+        result.__class__ = Computed
+        if (asked := asked_of(operands[0])) is not None:
+            asked.beside.compute(name, result, operands, keys)
+    return result
+
+
+def _computing(x: Any, name: str, found: Any) -> Any:
+    """An attribute of an array, or a method, whose results stand for what NumPy computes."""
+    if not callable(found) or isinstance(found, Asking):
+        return _computed(name, found, [x])
+
+    @functools.wraps(found)
+    def method(*operands: Any, **keywords: Any) -> Any:
+        return _computed(name, found(*operands, **keywords), (x, *operands, *keywords.values()), tuple(keywords))
+
+    return method
+
+
 def _operator(name: str) -> Callable[..., Any]:
-    of_jax = getattr(jax_traces.Tracer, name)
+    of_jax = getattr(jax_traces.Tracer, f"__{name}__")
 
     def operate(self: Any, *operands: Any) -> Any:
-        result = of_jax(self, *operands)
-        if type(result) is Asking and all(map(_stands, operands)):
-            result.__class__ = Computed
-            if (asked := asked_of(self)) is not None:
-                asked.sizes.compute(name.strip("_"), result, [self, *operands])
-        return result
+        return _computed(name, of_jax(self, *operands), (self, *operands))
 
-    operate.__name__ = name
+    operate.__name__ = f"__{name}__"
     return operate
 
 
-_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
-_OTHERS = ["lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem"]
-
-for _name in (*_BINARY, *("r" + name for name in _BINARY), *_OTHERS):
+for _name in OPERATORS:
     for _kind in (KnownArray, KnownScalar, Computed):
-        setattr(_kind, f"__{_name}__", _operator(f"__{_name}__"))
+        setattr(_kind, f"__{_name}__", _operator(_name))

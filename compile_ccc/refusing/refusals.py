@@ -31,7 +31,8 @@ _STRUCTURE = (
     "slice",
 )
 _OF_REFS = ("ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref", "freeze")
-_REFUSED = ("io_callback", *_OF_REFS)
+_PRINTING = ("debug_print", "debug_callback")  # once, forward, in the order in which they stand
+_REFUSED = ("io_callback", *_OF_REFS)  # whatever their parameters
 
 
 def concerns_functions(eqn: Any) -> bool:
@@ -41,18 +42,19 @@ def concerns_functions(eqn: Any) -> bool:
 
 
 def check_effects(eqn: Any, calls: list[Any]) -> None:
-    """Raises the error of an equation with an effect whose order matters."""
+    """Raises the error of an equation with an effect whose order matters, or of which a program may not have more."""
     name = eqn.primitive.name
-    if name in _REFUSED or (eqn.effects and any("Ordered" in type(effect).__name__ for effect in eqn.effects)):
-        raise UnsupportedError(
-            f"{name} has an effect whose order matters",
-            expected="a pure program",
-            got=name,
-            line=line_at(eqn, calls),
-            hint="let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan"
-            if name in _OF_REFS
-            else "jax.debug.print without ordered=True, and jax.pure_callback, are allowed",
-        )
+    ordered = any("Ordered" in type(effect).__name__ for effect in eqn.effects)
+    if name in _PRINTING or not (ordered or name in _REFUSED):
+        return
+    hint = "jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed"
+    if name in _OF_REFS:
+        hint = "let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan"
+    raise UnsupportedError(
+        f"{name} has an effect whose order matters" if ordered or name in _OF_REFS
+        else f"{name} acts on what is outside of the program, each time it runs",
+        expected="a pure program", got=name, line=line_at(eqn, calls), hint=hint,
+    )  # fmt: skip
 
 
 def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.core
+import numpy as np
 
 from combinators import staging
 from combinators.context import Context
@@ -167,12 +168,13 @@ def stage(
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied
         runs.append(True)
-        asked = Asked(inputs, varied, around, numbers=bool(captured.written))
+        asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
             asked.begin(leaves)
         try:
             if fixed:
-                known = lambda i: as_number(inputs[i]) if i in numbers else inputs[i]
+                code = lambda i: inputs[i] if i < start else _own(inputs[i])
+                known = lambda i: as_number(inputs[i]) if i in numbers else code(i)
                 leaves = tuple(known(i) if i in fixed else leaf for i, leaf in enumerate(leaves))
             values, x = unflatten(leaves, (types, dom), own)
             inside.clear()
@@ -238,6 +240,11 @@ def stage(
     if copied:
         rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1]
+
+
+def _own(value: Any) -> Any:
+    """A value for the function that is traced; what that changes in an array, its caller does not see."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _is_mistaken(error: Exception) -> bool:

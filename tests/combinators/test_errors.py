@@ -107,9 +107,8 @@ def called_in_another_trace():
     return ccc(lambda x: f(x))(one)  # LINE
 
 
-def ordered_print(x):
-    jax.debug.print("{}", x, ordered=True)  # LINE
-    return x
+def ordered_callback(x):
+    return io_callback(lambda a: a, jax.ShapeDtypeStruct((), jnp.float32), x, ordered=True)  # LINE
 
 
 def callback(x):
@@ -273,7 +272,7 @@ LINES = {
     "called after its trace": (called_after_its_trace, called_after_its_trace, E.LeakedFunctionError),
     "called in another trace": (called_in_another_trace, called_in_another_trace, E.LeakedFunctionError),
     "returned from another trace": (returned_from_another_trace, returned_from_another_trace, E.LeakedFunctionError),
-    "an ordered effect": (ordered_print, lambda: ccc(ordered_print)(one), E.UnsupportedError),
+    "an ordered effect": (ordered_callback, lambda: ccc(ordered_callback)(one), E.UnsupportedError),
     "an io_callback": (callback, lambda: ccc(callback)(one), E.UnsupportedError),
     "an array of functions": (array_of_functions, lambda: ccc(array_of_functions)(three), E.UnsupportedError),
     "an if": (branch, lambda: jax.jit(ccc(branch))(one), E.TracedBranchError),

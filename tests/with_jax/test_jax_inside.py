@@ -75,13 +75,8 @@ def accumulated(x):
     return total[...]
 
 
-def ordered(x):
-    jax.debug.print("{}", x, ordered=True)
-    return x
-
-
 KEPT = jax.new_ref(jnp.float32(2.0))
-EFFECTS = {"a ref": accumulated, "a ref from outside": lambda x: x * KEPT[...], "an ordered print": ordered}
+EFFECTS = {"a ref": accumulated, "a ref from outside": lambda x: x * KEPT[...]}
 
 
 @pytest.mark.parametrize("name", EFFECTS)
@@ -90,6 +85,30 @@ def test_effects_whose_order_matters_are_refused_at_the_users_line(name, around)
     with pytest.raises(UnsupportedError) as found:
         around(grad(EFFECTS[name]))(1.0)
     assert "test_jax_inside.py" in found.value.line
+
+
+def test_ordered_callbacks_come_in_the_order_of_python():
+    seen = []
+    note = lambda name, v: jax.debug.callback(lambda v: seen.append((name, float(v))), v, ordered=True)
+
+    def step(state, x):
+        note("step", state)
+        return lax.cond(x > 1.0, lambda s: (note("large", s), s * x)[1], lambda s: s + x, state), ()
+
+    def f(x):
+        note("first", x)
+        last, _ = lax.scan(step, x, jnp.arange(1.0, 4.0))
+        last = lax.while_loop(lambda s: s < 40.0, lambda s: (note("again", s), 2.0 * s)[1], last)
+        note("last", last)
+        return last
+
+    expected = [("first", 2.0), ("step", 2.0), ("step", 3.0), ("large", 3.0), ("step", 6.0), ("large", 6.0)]
+    expected += [("again", 18.0), ("again", 36.0), ("last", 72.0)]
+    for derivative in (grad(f), grad(f), jax.jit(grad(f))):
+        close(derivative(2.0), 24.0)
+        jax.effects_barrier()
+        assert seen == expected
+        seen.clear()
 
 
 def test_a_ref_as_an_argument_is_refused():
