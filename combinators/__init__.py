@@ -6,8 +6,11 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
-from combinators.building import call, checkpoint, compose, const, curry, extend, prod
+from combinators.building import call, cata, checkpoint, compose, const, curry, extend, prod
 from combinators.context import Context
+from combinators.inductive.constructors import Rec
+from combinators.inductive.forest import Forest
+from combinators.inductive.inductive import Inductive
 from combinators.laws.law import Law
 from combinators.laws.table import LAWS
 from combinators.meaning.evaluate import evaluate_checked as evaluate
@@ -38,13 +41,17 @@ __all__ = [
     "Closure",
     "Context",
     "Equality",
+    "Forest",
     "Function",
+    "Inductive",
     "Law",
+    "Rec",
     "Sum",
     "Tensor",
     "Term",
     "call",
     "case",
+    "cata",
     "checkpoint",
     "compose",
     "const",

@@ -81,6 +81,12 @@ class Ruled(Protocol):
 type OwnRule = Callable[[], Ruled]  # with a `__name__`
 
 
+@singledispatch
+def in_program(term: Any, x: Any) -> tuple[Any] | None:
+    """(term at x,) as one operation of the lambda that is being traced, or None if none is: `compile_ccc.carriers`."""
+    return None
+
+
 class Instance(Protocol):
     """What an operator is of functions that are known; if `constant`, its result has no derivative."""
 

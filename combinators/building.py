@@ -9,7 +9,9 @@ import jax
 from combinators.base import composite, mixed
 from combinators.depth import check_values
 from combinators.edges import check_name, check_policy, flags
-from combinators.terms import Call, Checkpoint, Compose, Const, Curry, Extend, Id, Prod, Term
+from combinators.errors import ArgumentError
+from combinators.inductive.inductive import Inductive
+from combinators.terms import Call, Cata, Checkpoint, Compose, Const, Curry, Extend, Id, Prod, Term
 from combinators.types import Type, children, require_types, require_values
 
 
@@ -75,3 +77,12 @@ def checkpoint(f: Any, policy: Any = None, prevent_cse: bool = True) -> Any:
     flags(prevent_cse=prevent_cse)
     check_policy(policy)
     return mixed("checkpoint", lambda f: Checkpoint(f, policy, prevent_cse), f)
+
+
+def cata(type: Inductive) -> Cata:
+    """cata(T) : ({constructor: function}, forest) ⇝ [σ], the fold over the trees of an inductive type; see `Cata`."""
+    if not isinstance(type, Inductive):
+        raise ArgumentError(
+            "this is no inductive type", expected="C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Rec))", got=repr(type)
+        )
+    return Cata(type)

@@ -125,6 +125,10 @@ class ArgumentError(DiffcurryError, ValueError):
     """A function is called with an argument of the wrong structure, kind, shape or dtype."""
 
 
+class MalformedError(ArgumentError):
+    """A tree is none of its inductive type: see `combinators.inductive`."""
+
+
 class UnknownPrimitiveError(DiffcurryError):
     """No primitive of this name is known, or it has not a parameter of this name."""
 

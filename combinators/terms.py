@@ -2,7 +2,7 @@
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
               | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
-              | fold | scan | map | while_ | solve
+              | fold | scan | map | while_ | cata(T) | solve
 
 Terms are interned: two that are built alike are one object, so equality is identity and costs nothing.  Names and lines
 are no part of a term, and arrays only where the user writes them into a `const`.
@@ -203,6 +203,17 @@ class While(Combinator):
 
 
 @constructor
+class Cata(Combinator):
+    """cata(T) : ({c: (τ[σ] ⇝ σ)}, T) ⇝ [σ], for an inductive type T with the constructors c : τ[T] ⇝ T.
+
+    Each function is applied to its constructor's parts, with results in the place of values of the type.  There is one
+    result for each tree of a forest.
+    """
+
+    type: Any
+
+
+@constructor
 class Solve(Combinator):
     """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
 
@@ -216,7 +227,7 @@ class Solve(Combinator):
 if TYPE_CHECKING:  # a closed union, so that the type checker finds the constructor that a pass forgets
     Term = (
         Id | Compose | Prod | Proj | Extend | Curry | Eval | Const | Primitive | Call | Checkpoint | Operator | Inject
-        | Tag | Case | Fold | Scan | Map | While | Solve
+        | Tag | Case | Fold | Scan | Map | While | Cata | Solve
     )  # fmt: skip
 else:
     Term = Combinator

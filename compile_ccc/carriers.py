@@ -19,6 +19,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from combinators.base import Combinator, in_program
 from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
 from combinators.meaning.conform import conform
@@ -175,6 +176,11 @@ def entered(f: Any, type: Function) -> FunctionValue:
 def deferred(term: Any, x: Any) -> Any:
     """term at x, a value of the program that is being traced, recorded there: see `compile_ccc.tracing.function`."""
     raise NotImplementedError
+
+
+@in_program.register(Combinator)
+def _in_program(term: Combinator, x: Any) -> tuple[Any] | None:
+    return (deferred(term, x),) if in_lambda() else None
 
 
 def leaked(type: Function) -> LeakedFunctionError:

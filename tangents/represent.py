@@ -24,6 +24,7 @@ from combinators.sums import tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -50,6 +51,7 @@ from tangents.control.choice import choice, injection
 from tangents.control.loops import loop, mapping
 from tangents.control.named import call
 from tangents.control.solve import solve
+from tangents.control.trees import reduction
 from tangents.control.whiles import bounded, repetition
 from tangents.cotangents.leaves import dense
 from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
@@ -148,6 +150,8 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return rep(space, bounded(max_steps), x)
         case While():
             return repetition(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
+        case Cata():
+            return reduction(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case _:

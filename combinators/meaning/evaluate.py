@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import jax
 
-from combinators.base import term_on, value_at
+from combinators.base import in_program, term_on, value_at
 from combinators.context import extend
 from combinators.depth import PROGRAMS, check_programs, check_values, deep
 from combinators.errors import EvalError
@@ -17,8 +17,9 @@ from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import widen
 from combinators.meaning.operators import opened
+from combinators.meaning.trees import domain_at, results, taken
 from combinators.memo import Facts
-from combinators.mixing import is_arrow, with_functions
+from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
@@ -27,6 +28,7 @@ from combinators.sums import among, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -110,6 +112,12 @@ def evaluate(term: Term, x: Any) -> Any:
             type = carried(term, *x)
             goes_on, step = partial(apply, condition), lambda s: widen(apply(f, s), type)
             return while_loop(goes_on, step, widen(state, type), max_steps)
+        case Cata():
+            if (recorded := in_program(term, x)) is not None:
+                return recorded[0]
+            functions, forest = x
+            node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
+            return taken(results(node, forest, carried(term, *x)), forest.roots)
         case Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):
@@ -189,7 +197,7 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
 @deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code; an arrow that is applied, if functions are among the arguments."""
-    if True in map(is_arrow, arguments):
+    if True in map(holds_arrow, arguments):
         return with_functions(term, arguments)
     require_values(arguments)  # before JAX refuses what is no value
     return from_records(with_own_exceptions(with_origins, partial(_evaluated, term), as_records(pack(arguments))))

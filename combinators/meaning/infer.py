@@ -24,6 +24,7 @@ from combinators.errors import (
     within,
 )
 from combinators.meaning import loop_types as loops
+from combinators.meaning import tree_types as trees
 from combinators.meaning.families import require_one
 from combinators.meaning.joining import join
 from combinators.meaning.operators import opened, stubbed
@@ -33,6 +34,7 @@ from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -96,7 +98,7 @@ def _infer(term: Term, x: Type) -> Type:
         case Curry():
             return Closure(term, x)
         case Eval():
-            return _apply(*_function_and(term, x, 2))
+            return _apply(*loops.function_and(term, x, 2))
         case Const(value):
             return type_of(value)
         case Primitive():
@@ -119,16 +121,18 @@ def _infer(term: Term, x: Type) -> Type:
         case Case(branches):
             return _case(term, branches, x)
         case Fold():
-            return loops.run(_apply, term, *_function_and(term, x, 3))[0]
+            return loops.run(_apply, term, *loops.function_and(term, x, 3))[0]
         case Scan():
-            return loops.run(_apply, term, *_function_and(term, x, 3))
+            return loops.run(_apply, term, *loops.function_and(term, x, 3))
         case Map():
-            f, xs = _function_and(term, x, 2)
+            f, xs = loops.function_and(term, x, 2)
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
         case While():
-            return loops.repeated(_apply, term, *_function_and(term, x, 3))
+            return loops.repeated(_apply, term, *loops.function_and(term, x, 3))
+        case Cata():
+            return trees.of_roots(_apply, term, x)
         case Solve(aux):
-            return _solved(term, aux, *_function_and(term, x, 5))
+            return _solved(term, aux, *loops.function_and(term, x, 5))
         case _:
             assert_never(term)
 
@@ -158,9 +162,11 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
     return solution
 
 
-def carried(term: Fold | Scan | While, *x: Any) -> Type:
-    """The type of the state of a loop that every step keeps, from types or values; see `loop_types.run`."""
-    types = map(type_of, x)
+def carried(term: Fold | Scan | While | Cata, *x: Any) -> Type:
+    """The type of the state of a loop, or of the results of nodes, from types or values; see `loop_types.run`."""
+    types = tuple(map(type_of, x))
+    if isinstance(term, Cata):
+        return trees.result(_apply, term, types)
     return loops.repeated(_apply, term, *types) if isinstance(term, While) else loops.run(_apply, term, *types)[0]
 
 
@@ -275,21 +281,3 @@ def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
 def _key(environment: Type, x: Type) -> Any:
     """By what the result type of code is found once, or functions of functions would unfold."""
     return key_of_type((environment, x)), bool(jax.config.jax_enable_x64)
-
-
-_THREE = "(function, state, elements); of a while, (condition, step, state)"
-_ROLES = {2: "(function, argument)", 3: _THREE, 5: "(A, its transpose, a solver of each, b)"}
-
-
-def _function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
-    if not (isinstance(x, tuple) and len(x) == arity):
-        raise CompositionError(
-            f"the domain of {term} is not right", part=term, expected=_ROLES[arity], got=x,
-            hint="put a prod before it: prod(f, x) >> eval, prod(f, state, elements) >> fold",
-        )  # fmt: skip
-    if not is_function(x[0]):
-        raise EvalError(
-            f"{term} finds no function to apply", part=term, expected="a function: τ ⇝ σ", got=x[0],
-            hint="the first component of its domain is the function, as in prod(f, x) >> eval",
-        )  # fmt: skip
-    return x

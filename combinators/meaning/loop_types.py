@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import jax
 
-from combinators.errors import CompositionError, LoopError
+from combinators.errors import CompositionError, EvalError, LoopError
 from combinators.meaning.joining import join, nesting
-from combinators.terms import Fold, Map, Scan, While
+from combinators.terms import Fold, Map, Scan, Term, While
 from combinators.types import Array, Tensor, Type, children, same_type
+from combinators.values import is_function
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
 
@@ -123,3 +124,22 @@ def element(term: Fold | Scan | Map, xs: Type) -> Type:
     """The type of one element."""
     length(term, xs)
     return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), xs)
+
+
+_THREE = "(function, state, elements); of a while, (condition, step, state)"
+_ROLES = {2: "(function, argument)", 3: _THREE, 5: "(A, its transpose, a solver of each, b)"}
+
+
+def function_and(term: Term, x: Type, arity: int) -> tuple[Type, ...]:
+    """A function, and what it is applied to: a domain of so many components.  Raises what names the role of each."""
+    if not (isinstance(x, tuple) and len(x) == arity):
+        raise CompositionError(
+            f"the domain of {term} is not right", part=term, expected=_ROLES[arity], got=x,
+            hint="put a prod before it: prod(f, x) >> eval, prod(f, state, elements) >> fold",
+        )  # fmt: skip
+    if not is_function(x[0]):
+        raise EvalError(
+            f"{term} finds no function to apply", part=term, expected="a function: τ ⇝ σ", got=x[0],
+            hint="the first component of its domain is the function, as in prod(f, x) >> eval",
+        )  # fmt: skip
+    return x

@@ -17,7 +17,7 @@ from combinators.errors import CompositionError
 from combinators.normal.graph import Graph, Node
 from combinators.sums import Sum, injected
 from combinators.terms import Inject
-from combinators.types import UNKNOWN, Function, Type, children, same_type
+from combinators.types import UNKNOWN, Function, Tensor, Type, children, same_type
 from combinators.values import Closure, accepts, function_type
 
 
@@ -124,6 +124,11 @@ def types_of(value: Any) -> Type:
 def is_open(x: Any) -> bool:
     """Whether this is a sum, a type or a value, whose tag is not known."""
     return isinstance(x, Sum) and not isinstance(x.tag, int)
+
+
+def is_atomic(type: Type) -> bool:
+    """Whether an unknown of this type is not expanded."""
+    return isinstance(type, Tensor | Function) or is_open(type)
 
 
 def is_function_value(value: Any) -> bool:

@@ -14,15 +14,17 @@ import jax
 
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UnsupportedError, whole, within
-from combinators.meaning.infer import abstract, component, infer, is_function
+from combinators.meaning.infer import abstract, carried, component, infer, is_function
 from combinators.meaning.joining import join
+from combinators.meaning.tree_types import stated
 from combinators.normal.graph import Graph, Node
-from combinators.normal.quote import is_function_value, is_open, read_back, types_of
+from combinators.normal.quote import is_atomic, is_function_value, is_open, read_back, types_of
 from combinators.primitives import operands, shape
 from combinators.sums import Sum, branch_domain, injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -124,8 +126,8 @@ class Run:
                 return self._kept(term, x, self._case(term, branches, x))
             case Fold() | Scan() | Map():
                 return self._loop(term, x)
-            case While():
-                return self._while(term, x)
+            case While() | Cata():
+                return self._stated(term, x)
             case _:
                 assert_never(term)
 
@@ -141,7 +143,7 @@ class Run:
 
     def expand(self, node: Node) -> Any:
         """η of products: an unknown product is the product of its projections."""
-        if _is_atomic(node.type):
+        if is_atomic(node.type):
             return node
         if node not in self._products:
             pairs, form = children(node.type)
@@ -256,11 +258,13 @@ class Run:
             self._refused(term, x, "a loop")
         return self._operation(term, (code, *map(self.normal, rest)), (code.type, *types))
 
-    def _while(self, term: While, x: Any) -> Any:
-        if _has_functions(type := infer(term, types_of(x))):
+    def _stated(self, term: While | Cata, x: Any) -> Any:
+        if _has_functions(type := infer(term, types := types_of(x))):
             self._refused(term, x, "a loop")
-        stated = (*[Function(type, UNKNOWN)] * 2, type)
-        return self.expand(self.graph.operation(term, tuple(map(self.normal, x, stated)), type))
+        known = (
+            stated(carried(term, *types), types) if isinstance(term, Cata) else (*[Function(type, UNKNOWN)] * 2, type)
+        )
+        return self.expand(self.graph.operation(term, tuple(map(self.normal, x, known)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:
         infer(term, types_of(x))
@@ -289,11 +293,6 @@ class Run:
             return True
         except DiffcurryError:
             return False
-
-
-def _is_atomic(type: Type) -> bool:
-    """Whether an unknown of this type is not expanded."""
-    return isinstance(type, Tensor | Function) or is_open(type)
 
 
 def _has_functions(types: Type) -> bool:

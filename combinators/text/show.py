@@ -22,6 +22,7 @@ from combinators.errors import marked, text
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -154,6 +155,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc("map")
         case While(max_steps):
             return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
+        case Cata(type):
+            return wl.TextDoc(f"cata({type})")
         case Solve():
             return wl.TextDoc("solve")
         case _:

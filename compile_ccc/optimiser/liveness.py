@@ -20,6 +20,7 @@ from combinators.memo import remembered
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -121,7 +122,7 @@ class Uses:
                 return False not in [self.is_pure(f) for f in parts]
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
-            case Solve() | While():  # which may not end either
+            case Solve() | Cata() | While():  # which may not end either
                 return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None

@@ -16,6 +16,7 @@ from combinators.types import LEAF, Function, Tensor, Type, children
 from compile_ccc.carriers import is_carrier
 from compile_ccc.jaxprs import compat
 from compile_ccc.lambda_terms import Atom, Block, Component, Constant, Expression, Product, Var
+from compile_ccc.reading.named_parts import Part, parts
 
 type Levels = tuple[tuple[int, tuple[bool, ...]], ...]  # outermost first: the size, and which operands have the axis
 
@@ -77,8 +78,11 @@ class Builder:
             )
         return leaf
 
-    def run(self, program: Any, inputs: list[Any]) -> list[Any]:
-        """Appends the equations of a program on these inputs, and gives the atoms of its outputs."""
+    def run(self, program: Any, inputs: list[Any], names: int = 0) -> list[Any]:
+        """Appends the equations of a program on these inputs, and gives the atoms of its outputs.
+
+        So many `names` of parts are around it.
+        """
         env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
 
         def atom(v: Any) -> Any:
@@ -94,8 +98,10 @@ class Builder:
             return Constant(_literal(v))
 
         self.scopes.append(env)
-        for eqn in program.eqns:
-            env.update(zip(eqn.outvars, self.equation(eqn, [atom(v) for v in eqn.invars]), strict=True))
+        for eqn in parts(program, names):
+            operands = [atom(v) for v in eqn.invars]
+            results = self.part(eqn, operands, names + 1) if type(eqn) is Part else self.equation(eqn, operands)
+            env.update(zip(eqn.outvars, results, strict=True))
         self.scopes.pop()
         return [atom(v) for v in program.outvars]
 
@@ -106,6 +112,10 @@ class Builder:
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         """Appends what an equation of a program stands for, at these operands, and gives the atoms of its results."""
+        raise NotImplementedError
+
+    def part(self, part: Part, operands: list[Any], names: int) -> list[Any]:
+        """Appends a part of a program that has a name, inside of which there are so many around."""
         raise NotImplementedError
 
     def application(self, type: Function, operands: list[Any], batch: Levels) -> list[Any]:

@@ -35,6 +35,7 @@ from compile_ccc.reading.batched import mapped, one, over, row
 from compile_ccc.reading.builder import Builder, Made
 from compile_ccc.reading.choosing import branched, structural
 from compile_ccc.reading.linear import solved
+from compile_ccc.reading.named_parts import Part
 from compile_ccc.reading.reducers import inlined
 from compile_ccc.reading.remat import checkpointed
 from compile_ccc.reading.traces import Program
@@ -106,20 +107,25 @@ class Reader(Builder):
             case _:
                 return self.primitive(eqn, operands)
 
+    def part(self, part: Part, operands: list[Any], names: int) -> list[Any]:
+        if self.is_operation(part, part.program):
+            return self.call(part.program, part, operands, names)
+        return self.run(part.program.jaxpr, operands, names)
+
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""
         over_arrays = True not in [is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)]
         is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
         return is_call and (_calls.get(program) is not None or _is_closed(program))
 
-    def call(self, program: Any, eqn: Any, operands: list[Any]) -> list[Any]:
-        """A call of a jitted function, whose program JAX has traced once."""
+    def call(self, program: Any, eqn: Any, operands: list[Any], names: int = 0) -> list[Any]:
+        """A call of a jitted function, whose program JAX has traced once, or of a part that has a name."""
         known = _calls.get(program)
         if known is None:
             inner = Reader(_names(), False, False)
             types = [type_of(v.aval) for v in program.invars]
             x = Var(next(inner.names), single(types))
-            results = inner.run(program, inner.leaves(x, x.type))
+            results = inner.run(program, inner.leaves(x, x.type), names)
             code = lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars]))))
             called = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
             known = _calls.put(program, (called, Program(code)))

@@ -35,6 +35,13 @@ def whole(rows: Any) -> Any:
     return rows.whole() if isinstance(rows, Joined) else rows
 
 
+def masked(rows: Any, valid: Any) -> Any:
+    """Rows of which those that are not valid are zero."""
+    if isinstance(rows, Joined):
+        return Joined([masked(part, valid) for part in rows.parts], rows.axis)
+    return jnp.where(jnp.reshape(valid, (-1, *(1,) * (rows.ndim - 1))), rows, jnp.zeros_like(rows))
+
+
 @dataclass(frozen=True)
 class Contraction:
     """`fits(equation, varying)`: for which operands that vary; `run(equation, *operands)`: the sum over the rows.

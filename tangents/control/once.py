@@ -18,7 +18,7 @@ class Once:
     """What is to be added up, what is to be stacked, and the rest of what a pullback gives.
 
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
-    Lists of calls are no sums; they belong to the rest.
+    `stacked` are the types of what is to be stacked.  Lists of calls are no sums; they belong to the rest.
     """
 
     def __init__(self, pulled: Pulled, step: Step):
@@ -36,6 +36,7 @@ class Once:
         self._numbers = list(summed)
         self._sums = Sums(program, fixed, rows, list(summed.values()))
         self._inside = self._sums.inside((calls, *rest))
+        self.stacked = [v.aval for v in self._sums.stacked]
         self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]
 
     def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
@@ -43,7 +44,9 @@ class Once:
         operands = self._pulled.operands(kept, inputs, *cotangents)
         return self._inside.form.unflatten(run(self._inside, operands))
 
-    def totals(self, added: list[Any], stacked: list[Any], kept: list[Any], inputs: list[Any], *rows: Any) -> Any:
-        """The sums by their numbers, from those of all steps, and from rows."""
+    def totals(
+        self, added: list[Any], stacked: list[Any], kept: list[Any], inputs: list[Any], *rows: Any, valid: Any = None
+    ) -> Any:
+        """The sums by their numbers, from those of all steps, and from rows, of those that are `valid`."""
         operands = self._pulled.operands(kept, inputs, *rows)
-        return dict(zip(self._numbers, self._sums.totals(added, stacked, operands), strict=True))
+        return dict(zip(self._numbers, self._sums.totals(added, stacked, operands, valid), strict=True))

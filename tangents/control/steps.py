@@ -30,7 +30,7 @@ class Step:
     Before them come the state after the step, of as many leaves as the one before, and outputs, if the number of these
     `states` is given; else all is put out.  The inputs of a pullback are so many `rows`.  What depends on nothing that
     varies is worked out before the loop.  `carried` are the numbers of the leaves of the state after a step which its
-    pullback needs, and which are there as the state before the next step.
+    pullback needs, and which are there as the state before the next step.  `put_out` are the types of what is put out.
     """
 
     def __init__(self, program: Program, residuals: int, states: int | None = None, rows: int = 0, again: bool = True):
@@ -62,6 +62,7 @@ class Step:
         given = [*self._put_out, *self._outs, *self._after]
         self._repeat = whole.again([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals
+        self.put_out = [kept[i].aval for i in self._put_out]
         self._first = count - residuals
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:

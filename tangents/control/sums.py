@@ -19,7 +19,7 @@ import numpy as np
 
 from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
-from tangents.control.contractions import CONTRACTIONS, Joined, bound, whole
+from tangents.control.contractions import CONTRACTIONS, Joined, bound, masked, whole
 from tangents.control.steps import cheaply
 
 _ALWAYS = {"neg", "transpose", "reshape", "reduce_sum", "broadcast_in_dim", "squeeze", "rev", "slice", "copy"}
@@ -53,11 +53,17 @@ class Sums:
         inputs = self.program.variables[len(self.program.constants) :]
         return self.program.between(inputs, outputs, jax.tree.structure(blanks))
 
-    def totals(self, added: Sequence[Any], stacked: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-        """The sums of the outputs; `inputs` are the values of those that are fixed, and the rows of others."""
+    def totals(
+        self, added: Sequence[Any], stacked: Sequence[Any], inputs: Sequence[Any], valid: Any = None
+    ) -> list[Any]:
+        """The sums of the outputs; `inputs` are the values of those that are fixed, and the rows of others.
+
+        If it is said which rows are `valid`, others are zero, whatever is worked out of them.
+        """
         values = dict(zip(self.program.variables, (*self.program.constants, *inputs), strict=True))
         rows = {v: values[v] for v in self._rows} | dict(zip(self.stacked, stacked, strict=True))
         rows |= self._rows_again(rows, values)
+        rows = rows if valid is None else {v: masked(row, valid) for v, row in rows.items()}
         fixed = {v: value for v, value in values.items() if v not in self._varying}
         sums = dict(zip(self.added, added, strict=True))
 

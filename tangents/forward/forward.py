@@ -18,6 +18,7 @@ from combinators.sums import injected, tagged
 from combinators.terms import (
     Call,
     Case,
+    Cata,
     Checkpoint,
     Compose,
     Const,
@@ -44,6 +45,7 @@ from tangents.control.solve import pushed as solve
 from tangents.duals import primal
 from tangents.forward.control import call, checkpoint, choice, loop, mapping, repetition
 from tangents.forward.primitives import primitive
+from tangents.forward.trees import reduction
 from tangents.spaces.functions import code_of
 
 
@@ -93,6 +95,8 @@ def forward(term: Term, x: Any) -> Any:
             return mapping(apply, *x)
         case While():
             return repetition(apply, term, *x)
+        case Cata():
+            return reduction(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)
         case _:

@@ -16,7 +16,7 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.jaxprs.scans import scan
 from tangents.cotangents.calls import Block, Calls, Captured
@@ -114,7 +114,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve, While)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

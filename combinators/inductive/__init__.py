@@ -1,0 +1,1 @@
+"""Inductive types: their constructors, their values as arrays, and which of them are worked out together."""

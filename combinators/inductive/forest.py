@@ -1,0 +1,74 @@
+"""Forests: values of an inductive type, a batch of trees as one pytree of arrays.
+
+The nodes of a constructor are rows of its own arrays.  Those without nodes below them stand in any order; of the others
+`width` rows are a step, which is worked out at once, so there may be rows that are no node (`valid` says which are).
+Results of all nodes are one array, too: constructor by constructor, those without nodes below them first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import jax
+
+from combinators.inductive.constructors import Constructor
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["payloads", "valid", "source", "children", "parents", "tags", "places", "steps", "roots"],
+    meta_fields=["constructors", "width"],
+)
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees of a type with these constructors.  `C.Inductive.encode` makes one, `decode` reads it.
+
+    `payloads[name]`: the parts of the constructor with one row for each node, None for parts that are nodes.
+    `valid[name]`: which rows are nodes; `source[name]`: the row itself, or for a row that is none, a node's.
+    `children`: for each row of the constructors with nodes below them, where the results of these are; 0 past the last.
+    `parents`: for each result, where its cotangent is among those of the children of all nodes; after these come those
+    of the roots, and a zero.
+    `tags`, `places`: of each step the number of its constructor, among those with nodes below, and its first row, among
+    those of all of these.
+    `steps`: how many there are; `roots`: where the results of the trees are.
+    """
+
+    constructors: tuple[Constructor, ...]
+    width: int
+    payloads: dict[str, Any]
+    valid: dict[str, Any]
+    source: dict[str, Any]
+    children: Any
+    parents: Any
+    tags: Any
+    places: Any
+    steps: Any
+    roots: Any
+
+    @property
+    def leaves(self) -> list[Constructor]:
+        """The constructors without nodes below them, whose results come first."""
+        return [c for c in self.constructors if not c.arity]
+
+    @property
+    def inner(self) -> list[Constructor]:
+        """The constructors with nodes below them, by the numbers that `tags` has."""
+        return [c for c in self.constructors if c.arity]
+
+    def room(self, constructor: Constructor) -> int:
+        """How many rows there are for a constructor."""
+        return self.valid[constructor.name].shape[0]
+
+    def starts(self) -> dict[str, int]:
+        """Where the results of each constructor begin."""
+        ordered = [*self.leaves, *self.inner]
+        ends = accumulate(map(self.room, ordered), initial=0)
+        return dict(zip((c.name for c in ordered), ends, strict=False))
+
+    @property
+    def first(self) -> int:
+        """Where the results of the constructors with nodes below them begin."""
+        return sum(map(self.room, self.leaves))
