@@ -50,7 +50,7 @@ def flags(**settings: Any) -> None:
 def one_of(name: str, value: Any, choices: Iterable[Any], hint: str) -> None:
     """Raises `ArgumentError` for a setting that is none of those that there are, by type and value."""
     choices = list(choices)
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
+    if (type(value), value) not in [(type(choice), choice) for choice in choices]:
         raise ArgumentError(
             f"there is no such setting of {name}",
             expected=" or ".join(map(repr, choices)),

@@ -87,7 +87,7 @@ def _unknown(name: Any, known: Mapping[str, Any]) -> UnknownPrimitiveError:
         f"there is no primitive named {name!r}",
         expected=_BY_NAME_IN_JNP.get(name, like) if isinstance(name, str) else like,
         got=name,
-        hint=f"{own} is taken wherever a term is, with its own parameters: C.id >> {own}"
+        hint=f"a Python function stands wherever a term may: f >> {own}, or f >> (lambda x: {own}(..., x, ...))"
         if own
         else "names are those of jax.extend.core.primitives, as jax.make_jaxpr prints them",
     )

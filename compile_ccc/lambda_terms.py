@@ -155,18 +155,18 @@ def free_variables(block: Block, *parameters: Var) -> tuple[Var, ...]:
 def atoms(e: Expression) -> Sequence[Atom]:
     """The atoms that an expression uses; of an abstraction, what it captures."""
     match e:
-        case Arrow(_, parts) | Product(parts, _):
-            return parts
-        case Component(product, _):
-            return (product,)
+        case Var() | Constant():
+            return (e,)
         case Lam(_, _, free) | Again(_, free):
             return free
         case App(f, x):
             return (f, x)
+        case Product(parts, _) | Arrow(_, parts):
+            return parts
+        case Component(product, _):
+            return (product,)
         case Match(scrutinee, branches):
             return (scrutinee, *[x for branch in branches for x in branch.free])
-        case Var() | Constant():
-            return (e,)
         case _:
             assert_never(e)
 

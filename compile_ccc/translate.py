@@ -74,16 +74,18 @@ def _block(scope: Scope, block: Block) -> Term:
 
 def _expression(scope: Scope, e: Expression) -> Term:
     match e:
-        case Arrow(term, atoms):
-            return compose(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
-        case Component(product, key):
-            return Compose((_atom(scope, product), _place(key) if type(key) is int else Proj(key)))
+        case Var() | Constant():
+            return _atom(scope, e)
         case Lam():
             return compose(*_restriction(scope, e.free), translate(e))
         case App(f, x):
             return Compose((_tuple(scope, (f, x)), Eval()))
         case Product(parts, form):
             return Prod(tuple([_atom(scope, a) for a in parts]), form)
+        case Component(product, key):
+            return Compose((_atom(scope, product), _place(key) if type(key) is int else Proj(key)))
+        case Arrow(term, atoms):
+            return compose(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
         case Match(scrutinee, branches):
             used = list(dict.fromkeys(x for branch in branches for x in branch.free))
             inner = {x: i for i, x in enumerate(used)}
@@ -92,8 +94,6 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Again(body, free, policy, prevent_cse):
             code = _block({x: i for i, x in enumerate(free)}, body)
             return compose(*_restriction(scope, free), Checkpoint(code, policy, prevent_cse))
-        case Var() | Constant():
-            return _atom(scope, e)
         case _:
             assert_never(e)
 

@@ -123,7 +123,12 @@ def _encoded(
 
 
 def _filled(
-    constructors: tuple[Constructor, ...], nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any, rooms: dict[str, int]
+    constructors: tuple[Constructor, ...],
+    nodes: Nodes,
+    plan: Schedule,
+    places: Any,
+    of_nodes: Any,
+    rooms: dict[str, int],
 ) -> Forest:
     kind, parent, side, row = of_nodes
     numbers = sorted(range(len(constructors)), key=lambda i: constructors[i].arity > 0)  # in the order of the results

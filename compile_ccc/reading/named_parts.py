@@ -54,8 +54,7 @@ def parts(program: Any, depth: int) -> Iterator[Any]:
             continue
         read = (v for eqn in eqns for v in eqn.invars if not isinstance(v, jex.Literal) and v not in made)
         inputs = list(dict.fromkeys(read))
-        inner = jex.ClosedJaxpr(program_of(inputs, outputs, eqns), ())
-        yield Part(name[0], inner, inputs, outputs, eqns[0].source_info)
+        yield Part(name[0], program_of(inputs, outputs, eqns), inputs, outputs, eqns[0].source_info)
 
 
 def _names(eqn: Any) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ class Reader(Builder):
     def part(self, part: Part, operands: list[Any], names: int) -> list[Any]:
         if self.is_operation(part, part.program):
             return self.call(part.program, part, operands, names)
-        return self.run(part.program.jaxpr, operands, names)
+        return self.run(part.program, operands, names)
 
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""

@@ -68,7 +68,7 @@ class Traced:
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
         f = Closure(self.value, environment, self.origin)
-        if not any(isinstance(v, Closure) for v in environment):
+        if Closure not in map(type, environment):
             return f
         check_depth(depth_of(f))
         f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)

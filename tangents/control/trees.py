@@ -86,7 +86,9 @@ class _Loops:
 
     def forwards(self) -> tuple[Rows, dict[str, Rows]]:
         """The results of all nodes, by the leaves of their type, and what is kept of them by constructors."""
-        of_leaves = {c.name: self.nodes[c.name].run([], self._payload(c), self.forest.room(c)) for c in self.forest.leaves}
+        of_leaves = {
+            c.name: self.nodes[c.name].run([], self._payload(c), self.forest.room(c)) for c in self.forest.leaves
+        }
         kept = {name: rows for name, (_, rows) in of_leaves.items()}
         room = sum(map(self.forest.room, self.inner))
         blank = [jnp.zeros((room, *t.shape), t.dtype) for t in self.types]
@@ -135,7 +137,9 @@ class _Loops:
                 valid = _slice(self.forest.valid[c.name], place, self.width)
                 inputs = below[: c.arity], self._payload(c, at)
                 added, rows, inner = pulling[c.name].run(saved, ys, inputs, g, valid)
-                wide = {i: self._beside([inner.get((side, i)) for side in range(most)], zeros(i, self.width)) for i in g}
+                wide = {
+                    i: self._beside([inner.get((side, i)) for side in range(most)], zeros(i, self.width)) for i in g
+                }
                 others = {d.name: pulling[d.name] for d in self.inner}
                 all_added = {name: added if name == c.name else p.zeros for name, p in others.items()}
                 return wide, all_added, {n: rows if n == c.name else p.blank(self.width) for n, p in others.items()}
@@ -198,7 +202,7 @@ class _Loops:
     def _all_below(self, c: Constructor, results: Rows) -> list[Rows]:
         """The results of the nodes below all nodes of a constructor."""
         start = self._place(c, 0)
-        return self._sides(results, self.forest.children[-start :][: self.forest.room(c), : c.arity]) if c.arity else []
+        return self._sides(results, self.forest.children[-start:][: self.forest.room(c), : c.arity]) if c.arity else []
 
     def _sides(self, results: Rows, children: Any) -> list[Rows]:
         count, sides = children.shape
