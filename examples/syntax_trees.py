@@ -47,13 +47,13 @@ class Node:
 type Tree = Leaf | Node
 
 
-def split(least: int = 20, most: int = 60, files: Sequence[Path] | None = None) -> tuple[list[Tree], list[Tree]]:
+def split(files: Sequence[Path], least: int = 20, most: int = 60) -> tuple[list[Tree], list[Tree]]:
     """The trees of this many words, each once: those to train on, and those of a fifth of the files, held out.
 
-    A tree that is in both parts counts as one to train on. By default the files are all of the library.
+    A tree that is in both parts counts as one to train on.
     """
     parts: tuple[dict[Tree, None], dict[Tree, None]] = {}, {}
-    for path in modules() if files is None else files:
+    for path in files:
         held_out = zlib.crc32(path.relative_to(LIBRARY).as_posix().encode()) % 5 == 0
         trees = map(binary, functions(path))
         parts[held_out].update(dict.fromkeys(tree for tree in trees if least <= size(tree) <= most))

@@ -1,4 +1,7 @@
-"""The TreeLSTM as a fold over an inductive type, of which a step joins one node, or as many as leave few places empty."""
+"""The TreeLSTM as a fold over an inductive type, of which a step joins one node, or as many as leave few places empty.
+
+The loss at every node is read from what the fold gives there, for all nodes at once.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,26 @@ import jax.numpy as jnp
 
 import combinators as C
 from benchmarks.problem import Params
-from benchmarks.trees.model import State, compiled, entropy, join, read
+from benchmarks.trees.model import compiled, entropy, join, read
 from examples.syntax_trees import Leaf, Tree
 from tangents import value_and_grad
 
 INTEGER = C.Tensor((), jnp.int32)
 TREE = C.Inductive(leaf=(INTEGER, INTEGER), node=(C.Rec, C.Rec, INTEGER))  # words, labels
 
-type Summed = tuple[State, jax.Array]  # the state, and the sum of the losses in this part
-
 
 def loss(params: Params, forest: Any) -> jax.Array:
-    """The loss of a batch of trees."""
-
-    def leaf(word: jax.Array, label: jax.Array) -> Summed:
-        state = read(params, params["words"][word])
-        return state, entropy(params, state[0], label)
-
-    def node(left: Summed, right: Summed, label: jax.Array) -> Summed:
-        state = join(params, left[0], right[0])
-        return state, left[1] + right[1] + entropy(params, state[0], label)
-
-    _, losses = C.cata(TREE)({"leaf": leaf, "node": node}, forest)
-    return jnp.mean(losses)
+    """The loss of a batch of trees: what is read from the state at every node, all at once."""
+    algebra = {
+        "leaf": lambda word, label: read(params, params["words"][word]),
+        "node": lambda left, right, label: join(params, left, right),
+    }
+    annotated = C.annotate(TREE)(algebra, forest)
+    losses = [
+        jnp.sum(jnp.where(annotated.valid[name], entropy(params, h, parts[-1]), 0))
+        for name, (parts, (h, _)) in annotated.payloads.items()
+    ]
+    return sum(losses[1:], losses[0]) / len(annotated.roots)
 
 
 def view(tree: Tree) -> tuple[str, tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from benchmarks.trees.by_hand import BY_HAND
 from benchmarks.trees.by_shape import BY_SHAPE
 from benchmarks.trees.model import Method, initial
 from benchmarks.trees.ours import OURS
-from examples.syntax_trees import Tree, size, split
+from examples.syntax_trees import Tree, modules, size, split
 
 TREES, BATCHES, SHAPES = 100, (1, 25), (20, 35, 60)  # how many, in batches of which sizes; words of a single tree
 
@@ -46,7 +46,7 @@ def tree_row(name: str, rounds: int) -> Row | None:
 @cache
 def trees() -> list[Tree]:
     """The trees to train on, in an order without meaning, but the same in each process."""
-    training, _ = split()
+    training, _ = split(modules())
     random.Random(0).shuffle(training)
     return training
 
@@ -69,7 +69,12 @@ ROWS: dict[str, tuple[Method, str, Method, Data]] = {
         for schedule, ours in OURS.items()
     },
     **{
-        f"sequential 1, jax by shape, {words} words": (OURS["sequential"], "jax by shape", BY_SHAPE, lambda n=words: alone(n))
+        f"sequential 1, jax by shape, {words} words": (
+            OURS["sequential"],
+            "jax by shape",
+            BY_SHAPE,
+            lambda n=words: alone(n),
+        )
         for words in SHAPES
     },
 }

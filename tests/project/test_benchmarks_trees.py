@@ -61,11 +61,11 @@ def test_labels_say_where_loops_are():
 
 
 def test_held_out_trees_are_others():
-    training, test = split(5, 40, FILES)
+    training, test = split(FILES, 5, 40)
     assert training and test and not {*training} & {*test}
     assert len({*training}) == len(training) and len({*test}) == len(test)
     assert all(5 <= size(tree) <= 40 for tree in training + test)
-    assert (training, test) == split(5, 40, FILES)
+    assert (training, test) == split(FILES, 5, 40)
 
 
 def test_the_library_has_hundreds_of_modules_and_none_of_its_tests():
@@ -118,7 +118,7 @@ METHODS = {**rows.OURS, **rows.PEERS}
 @pytest.fixture(scope="module")
 def expected():
     """Weights in float64, some trees, and JAX's gradient of the recursion over them."""
-    trees = [*split(4, 6, FILES)[0][:2], Leaf(2, False), comb(2)]
+    trees = [*split(FILES, 4, 6)[0][:2], Leaf(2, False), comb(2)]
     with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
         params = jax.tree.map(lambda array: array.astype(float), initial(3, 2))
         return params, trees, BY_SHAPE.gradient(params, trees)
