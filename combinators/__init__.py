@@ -6,7 +6,7 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
-from combinators.building import call, cata, checkpoint, compose, const, curry, extend, prod
+from combinators.building import call, cata, checkpoint, compose, const, curry, extend, fix, prod, segmented
 from combinators.context import Context
 from combinators.inductive.constructors import Rec
 from combinators.inductive.forest import Forest
@@ -61,6 +61,7 @@ __all__ = [
     "eval",
     "evaluate",
     "extend",
+    "fix",
     "fold",
     "id",
     "infer",
@@ -73,6 +74,7 @@ __all__ = [
     "prod",
     "proj",
     "scan",
+    "segmented",
     "show",
     "solve",
     "tag",

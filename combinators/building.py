@@ -6,12 +6,27 @@ from typing import Any
 
 import jax
 
-from combinators.base import composite, mixed
+from combinators.base import composite, mixed, only_terms
 from combinators.depth import check_values
 from combinators.edges import check_name, check_policy, flags
 from combinators.errors import ArgumentError
 from combinators.inductive.inductive import Inductive
-from combinators.terms import Call, Cata, Checkpoint, Compose, Const, Curry, Extend, Id, Prod, Term
+from combinators.terms import (
+    Call,
+    Cata,
+    Checkpoint,
+    Compose,
+    Const,
+    Curry,
+    Extend,
+    Fix,
+    Fold,
+    Id,
+    Prod,
+    Proj,
+    Scan,
+    Term,
+)
 from combinators.types import Type, children, require_types, require_values
 
 
@@ -58,6 +73,17 @@ def curry(f: Any, argument: Type = None) -> Any:
     return mixed("curry", lambda f: Curry(f, argument), f)
 
 
+def fix(f: Term, argument: Type, result: Type, max_depth: int = 1024) -> Curry:
+    """fix(f) : Δ ⇝ (τ ⇝ σ) for f : Δ·(τ ⇝ σ)·τ ⇝ σ, the function that calls itself: f has it before its argument.
+
+    `argument` and `result` state τ and σ.  In compiled code at most `max_depth` calls wait for others.
+    Law: fix(f) = curry(Context(proj(0), ..., fix(f), proj(-1)) >> f), its unfolding.
+    """
+    only_terms("fix", (f,))
+    require_types("the argument, or the result, of fix", (argument, result))
+    return Curry(Fix(f, argument, result, max_depth), argument)
+
+
 def extend(e: Any) -> Any:
     """extend(e) : Δ ⇝ Δ·τ for e : Δ ⇝ τ.  Law: extend(e) >> proj(-1) = e on a context."""
     return mixed("extend", Extend, e)
@@ -77,6 +103,23 @@ def checkpoint(f: Any, policy: Any = None, prevent_cse: bool = True) -> Any:
     flags(prevent_cse=prevent_cse)
     check_policy(policy)
     return mixed("checkpoint", lambda f: Checkpoint(f, policy, prevent_cse), f)
+
+
+def segmented(loop: Fold | Scan) -> Term:
+    """segmented(fold) : ((σ, τ) ⇝ σ, σ, [[τ]]) ⇝ σ, and likewise of scan: the loop over the rows of rows.
+
+    Its pullback keeps the state before each row of rows, and runs one of these again at a time: of T steps in rows of
+    √T, about 2 √T of what a step needs instead of T.  Law: segmented(fold) (f, s, xs) = fold (fold f, s, xs), where
+    fold f is λ(s, x). fold (f, s, x).  Raises `ArgumentError` for what is no fold or scan.
+    """
+    if not isinstance(loop, Fold | Scan):
+        raise ArgumentError(
+            "only loops over elements have segments", expected="C.fold, C.scan, or one of C.terms", got=loop,
+            hint="C.segmented(C.fold)(f, state, xs), where xs has two leading axes",
+        )  # fmt: skip
+    row = compose(prod(Proj(0), Proj(1) >> Proj(0), Proj(1) >> Proj(1)), Checkpoint(loop))
+    rows = type(loop)(reverse=loop.reverse)
+    return compose(prod(compose(Proj(0), Curry(row)), Proj(1), Proj(2)), rows)
 
 
 def cata(type: Inductive) -> Cata:

@@ -151,6 +151,22 @@ def _frames() -> int:
     return count
 
 
+class more_room:
+    """Room for so many more frames than the stack has, for code that recurses as often as a value says."""
+
+    def __init__(self, frames: int):
+        self._frames = frames
+
+    def __enter__(self) -> None:
+        self._limit = sys.getrecursionlimit()
+        if self._limit < self._frames:
+            sys.setrecursionlimit(self._limit + self._frames)
+
+    def __exit__(self, *error: Any) -> None:
+        if self._limit < self._frames:
+            sys.setrecursionlimit(self._limit)
+
+
 _room = _Room()
 _inside = threading.local()
 
@@ -186,7 +202,8 @@ def deep[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                 "a program nests deeper than Python's stack",
                 expected=f"terms at most {TERMS} deep, values {VALUES}, functions that call each other less",
                 line=line_of_error(error),
-                hint="what is traced cannot end a recursion: use lax.while_loop or lax.scan, over arrays",
+                hint="what is traced cannot end a recursion: write fix(lambda self, x: ..., domain), which calls "
+                "itself as self(x) in a branch of lax.cond",
             ) from error
         finally:
             _inside.deep = False

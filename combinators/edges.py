@@ -87,7 +87,7 @@ def place(key: Any) -> int:
 def check_loop(reverse: Any, length: Any, name: str = "the length of a loop", least: int = 0, unroll: Any = 1) -> None:
     """Raises `ArgumentError` for what says neither from which end, nor how often a loop runs, nor how many are one."""
     one_of("`reverse`, of a loop,", reverse, (False, True), "a loop runs from the first element on, or from the last")
-    whole("`unroll`, of a loop,", unroll, 1)
+    whole("`unroll`, of a loop,", unroll, 0)
     if length is not None:
         whole(name, length, least)
 

@@ -2,7 +2,7 @@
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
               | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
-              | fold | scan | map | while_ | cata(T) | solve
+              | fold | scan | map | while_ | cata(T) | solve | fix(f)
 
 Terms are interned: two that are built alike are one object, so equality is identity and costs nothing.  Names and lines
 are no part of a term, and arrays only where the user writes them into a `const`.
@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from combinators.base import Combinator, Instance, OwnRule, constructor
-from combinators.edges import check_key, check_loop
+from combinators.edges import check_key, check_loop, whole
 from combinators.origins import anonymous
 from combinators.types import Type
 
@@ -164,7 +164,8 @@ class Case(Combinator):
 class Fold(Combinator):
     """fold : ((σ, τ) ⇝ σ, σ, [τ]) ⇝ σ, from the first element on, or from the last if `reverse`.
 
-    [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one.
+    [τ] is τ with one more axis in front; without elements (τ = ()) there are `length` steps.  `unroll` of them are one,
+    and all if it is 0.
     """
 
     reverse: bool = False
@@ -224,10 +225,27 @@ class Solve(Combinator):
     aux: bool = False
 
 
+@constructor
+class Fix(Combinator):
+    """If f : Δ·(τ ⇝ σ)·τ ⇝ σ then fix(f) : Δ·τ ⇝ σ, the function that f defines by itself; see `C.fix`, its curry.
+
+    Compiled code keeps at most `max_depth` calls that wait for others.
+    """
+
+    holds_program: ClassVar[bool] = True
+    body: Term
+    argument: Type
+    result: Type
+    max_depth: int = 1024
+
+    def __post_init__(self) -> None:
+        whole("`max_depth`, of a recursion,", self.max_depth, 1)
+
+
 if TYPE_CHECKING:  # a closed union, so that the type checker finds the constructor that a pass forgets
     Term = (
         Id | Compose | Prod | Proj | Extend | Curry | Eval | Const | Primitive | Call | Checkpoint | Operator | Inject
-        | Tag | Case | Fold | Scan | Map | While | Cata | Solve
+        | Tag | Case | Fold | Scan | Map | While | Cata | Solve | Fix
     )  # fmt: skip
 else:
     Term = Combinator
@@ -240,7 +258,7 @@ def parts(term: Term) -> tuple[Term, ...]:
             return steps
         case Prod(parts, _) | Case(parts):
             return parts
-        case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner):
+        case Extend(inner) | Curry(inner, _) | Call(inner, _) | Checkpoint(inner) | Fix(inner):
             return (inner,)
         case _:
             return ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from combinators.depth import bottom_up
 from combinators.errors import ArgumentError
-from combinators.terms import Call, Case, Checkpoint, Compose, Curry, Extend, Operator, Prod, Term, parts
+from combinators.terms import Call, Case, Checkpoint, Compose, Curry, Extend, Fix, Operator, Prod, Term, parts
 
 
 class Instance:
@@ -77,7 +77,7 @@ def _with(term: Term, inner: list[Term], others: dict[int, Any]) -> Term:
             return Case(tuple(inner))
         case Extend():
             return Extend(*inner)
-        case Curry() | Call() | Checkpoint():
+        case Curry() | Call() | Checkpoint() | Fix():
             return replace(term, body=inner[0])
         case _:
             return term

@@ -31,6 +31,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -50,6 +51,7 @@ from tangents.control.checkpoint import checkpoint
 from tangents.control.choice import choice, injection
 from tangents.control.loops import loop, mapping
 from tangents.control.named import call
+from tangents.control.recursion import recursion
 from tangents.control.solve import solve
 from tangents.control.trees import reduction
 from tangents.control.whiles import bounded, repetition
@@ -59,7 +61,7 @@ from tangents.operators import operator
 from tangents.primitives.pull import primitive
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments
-from tangents.spaces.listing import LIST
+from tangents.spaces.listing import LIST, by_captures
 from tangents.spaces.public import from_public
 from tangents.spaces.space import Represented, Space
 
@@ -143,17 +145,23 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
-            return loop(lambda f, x: rep(space, f, x), space, term, *x)
+            captures = (lambda: _by_captures(term, x)) if space is LIST else None
+            return loop(lambda f, x: rep(space, f, x), space, term, *x, captures)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
         case While(max_steps) if space is LIST and max_steps is not None:
             return rep(space, bounded(max_steps), x)
+        case While() if space is LIST:
+            condition, *rest = x
+            return _by_captures(term, (hold(condition, space.is_leaf), *rest))
         case While():
-            return repetition(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
+            return repetition(lambda f, x: rep(space, f, x), space, term, *x)
         case Cata():
             return reduction(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
+        case Fix():
+            return recursion(lambda f, x: rep(ENVIRONMENT, f, x), space, term, x)
         case _:
             assert_never(term)
 
@@ -161,6 +169,11 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
 def by_environment(term: Term, x: Any) -> Represented:
     """(y, pullback) of `term` at a marked primal x, in the environment space."""
     return rep(ENVIRONMENT, term, x)
+
+
+def _by_captures(term: Term, x: Any) -> Represented:
+    """A term in the list space, inside of which functions are what they captured."""
+    return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x)
 
 
 def _composed(pullbacks: list[LinearMap]) -> LinearMap:

@@ -44,7 +44,7 @@ MODELS = {
     "cond in scan": Model(bouncing_ball, {"steps": 60, "hidden": 3}),
     "checkpoint": Model(residual_layers, {"layers": 3, "width": 4, "batch": 2, "classes": 3}),
     **{f"saddle {n}": Model(partial(saddle, n), {"steps": 12}) for n in NESTINGS},
-    **{f"particle {n}": Model(partial(particle, n), {"steps": 12, "time_steps": 12}) for n in NESTINGS},
+    **{f"particle {n}": Model(partial(particle, n, time_steps=360), {"steps": 12, "time_steps": 12}) for n in NESTINGS},
     "jnp chain": Model(jnp_chain, {"length": 20}),
     "lax chain": Model(lax_chain, {"length": 20}),
 }

@@ -1,7 +1,8 @@
 """Derivatives of programs that take derivatives: GradBench's `saddle` and `particle`, after Pearlmutter and Siskind.
 
 Both minimise by gradient descent a function that takes derivatives itself.  Either derivative is taken in forward or in
-reverse mode, which makes four nestings of each.
+reverse mode, which makes four nestings of each.  The loops end when they have found something; with numbers of steps,
+which JAX needs for the reverse mode of the particle, they are as long as these say.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from jax import lax
 from benchmarks.problem import Problem, ones, zeros
 
 type Function = Callable[[jax.Array], jax.Array]
+type State = tuple[jax.Array, jax.Array]  # place and speed
 type Gradient = Callable[[Function], Function]
 
 NESTINGS = ("ff", "fr", "rf", "rr")  # the mode of the outer derivative, then that of the inner one
 TOLERANCE = 1e-5  # of a gradient, and of a step; also the first length of a step
 
 
-def saddle(nesting: str, steps: int = 1000) -> Problem:
+def saddle(nesting: str, steps: int | None = None) -> Problem:
     """The point (x, y) where x minimises, and y maximises, |x|² - |y|²: y is sought anew for each x that is tried."""
 
     def solve(derivatives: Any, start: jax.Array) -> jax.Array:
@@ -35,7 +37,7 @@ def saddle(nesting: str, steps: int = 1000) -> Problem:
     return Problem(solve, ones(2), nested=True)
 
 
-def particle(nesting: str, steps: int = 1000, time_steps: int = 360) -> Problem:
+def particle(nesting: str, steps: int | None = None, time_steps: int | None = None) -> Problem:
     """The place of a charge for which a particle that flies past crosses the axis at its origin.
 
     The particle moves by Euler's method, with the gradient of a potential as its force, until it has crossed.
@@ -50,13 +52,20 @@ def particle(nesting: str, steps: int = 1000, time_steps: int = 360) -> Problem:
             potential = lambda x: jnp.sum(1 / jnp.sqrt(jnp.sum((charges - x) ** 2, axis=1)))
             slope = inner(potential)
 
-            def step(_: Any, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            def flies(state: State) -> jax.Array:
                 x, v = state
-                moved = x + h * v
-                return lax.cond(moved[1] > 0, lambda: (moved, v - h * slope(x)), lambda: (x, v))
+                return x[1] + h * v[1] > 0
 
+            def step(state: State) -> State:
+                x, v = state
+                return x + h * v, v - h * slope(x)
+
+            bounded = lambda _, state: lax.cond(flies(state), step, lambda state: state, state)
             before = jnp.array([0.0, 8.0], w.dtype), jnp.array([0.75, 0.0], w.dtype)
-            x, v = lax.fori_loop(0, time_steps, step, before)
+            if time_steps is None:
+                x, v = lax.while_loop(flies, step, before)
+            else:
+                x, v = lax.fori_loop(0, time_steps, bounded, before)
             return (x[0] - x[1] / v[1] * v[0]) ** 2
 
         return argmin(outer, lambda w: miss(w[0]), start, steps)
@@ -64,8 +73,8 @@ def particle(nesting: str, steps: int = 1000, time_steps: int = 360) -> Problem:
     return Problem(solve, zeros(1), nested=True)
 
 
-def argmin(gradient: Gradient, f: Function, start: jax.Array, steps: int) -> jax.Array:
-    """Where f is least, by so many steps of descent at most: ten good ones double the length, a bad one halves it."""
+def argmin(gradient: Gradient, f: Function, start: jax.Array, steps: int | None) -> jax.Array:
+    """Where f is least, by descent: ten good steps double the length, a bad one halves it."""
     slope = gradient(f)
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -87,7 +96,8 @@ def argmin(gradient: Gradient, f: Function, start: jax.Array, steps: int) -> jax
         return count + 1, *lax.switch(case, [stop, double, descend])
 
     first = True, start, f(start), slope(start), jnp.asarray(TOLERANCE, start.dtype), jnp.int32(0)
-    return lax.while_loop(lambda s: s[1] & (s[0] < steps), step, (jnp.int32(0), *first))[2]
+    goes_on = lambda s: s[1] if steps is None else s[1] & (s[0] < steps)
+    return lax.while_loop(goes_on, step, (jnp.int32(0), *first))[2]
 
 
 def _norm(x: jax.Array) -> jax.Array:

@@ -11,10 +11,19 @@ from typing import Any, NamedTuple
 
 from combinators.memo import ByObject
 
+
+def _numbers(*names: str) -> frozenset[int]:
+    return frozenset(dis.opmap[name] for name in names)
+
+
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_DEREF"})
-_ITEMS = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
+_ITEMS = _numbers("STORE_SUBSCR", "DELETE_SUBSCR")
 _SETS = _STORES | {"DELETE_GLOBAL", "DELETE_DEREF"}
+_STORING, _SETTING, _IMPORT = _numbers(*_STORES), _numbers(*_SETS), _numbers("IMPORT_NAME")
+_SETTING_GLOBALS = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
+_IN_PLACE = {(dis.opmap["BINARY_OP"], operand) for operand in range(13, 26)}  # +=, and so on
+_GLOBAL, _EXTENDED = dis.opmap["LOAD_GLOBAL"], dis.opmap["EXTENDED_ARG"]
 _NOTEBOOKS = (list, set, deque, int, float)
 _NOTES = frozenset({"append", "add", "extend"})
 _CHANGES = _NOTES | {"update", "setdefault", "insert", "appendleft", "pop", "popitem", "popleft", "remove", "clear"}
@@ -36,9 +45,25 @@ def loaded(code: types.CodeType) -> tuple[str, ...]:
     """The names of the variables of its module that a function reads, itself or in functions inside it."""
     found = _loaded.get(code)
     if found is None:
-        own = [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-        found = _loaded.put(code, tuple(dict.fromkeys([*own, *(n for inner in _inner(code) for n in loaded(inner))])))
+        found = _loaded.put(code, tuple(dict.fromkeys(name for part in _whole(code) for name in _globals(part))))
     return found
+
+
+def operations(code: types.CodeType) -> frozenset[int]:
+    """The numbers of the operations in a function: `dis` is slow, and many a function has none that is sought."""
+    return frozenset(code.co_code[::2])
+
+
+def _globals(code: types.CodeType) -> Iterator[str]:
+    """The names after LOAD_GLOBAL, whose operand has a further bit at its end."""
+    numbers, operands = code.co_code[::2], code.co_code[1::2]
+    at = numbers.find(_GLOBAL)
+    while at >= 0:
+        operand, before, shift = operands[at], at - 1, 8
+        while before >= 0 and numbers[before] == _EXTENDED:
+            operand, before, shift = operand | operands[before] << shift, before - 1, shift + 8
+        yield code.co_names[operand >> 1]
+        at = numbers.find(_GLOBAL, at + 1)
 
 
 def attribute_names(code: types.CodeType) -> tuple[str, ...]:
@@ -63,13 +88,15 @@ def noted(code: types.CodeType) -> frozenset[str]:
 def _names(code: types.CodeType) -> _Names:
     found = _known.get(code)
     if found is None:
-        inner = list(map(_names, _inner(code)))
-        attributes = dict.fromkeys([*code.co_names, *(name for names in inner for name in names.attributes)])
+        whole = _whole(code)
+        attributes = dict.fromkeys(name for part in whole for name in part.co_names)
+        done = frozenset[int]().union(*map(operations, whole))
         notes, read = set[str](), set[str]()
-        for name, note in _uses(code):
+        may_note = not _NOTES.isdisjoint(attributes) or any(map(_may_count, whole))
+        for name, note in _uses(code) if may_note else ():
             (notes if note else read).add(name)
-        imports = dict.fromkeys([*_imports(code), *(name for names in inner for name in names.imported)])
-        sets = any(i.opname in _ITEMS for i in dis.get_instructions(code)) or any(names.sets_items for names in inner)
+        imports = dict.fromkeys(name for part in whole for name in _imports(part))
+        sets = not _ITEMS.isdisjoint(done)
         found = _known.put(code, _Names(tuple(attributes), frozenset(notes - read), tuple(imports), sets))
     return found
 
@@ -77,7 +104,7 @@ def _names(code: types.CodeType) -> _Names:
 def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
     """The modules that a function imports, each with the number of dots before its name."""
     level = 0
-    for step in dis.get_instructions(code):
+    for step in () if _IMPORT.isdisjoint(operations(code)) else dis.get_instructions(code):
         if step.opname == "IMPORT_NAME":
             yield step.argval, level
         elif isinstance(step.argval, int) and step.opname.startswith("LOAD"):
@@ -88,7 +115,8 @@ def stored(code: types.CodeType) -> frozenset[str]:
     """The variables outside of a function that it sets: those of its module, and those in its cells."""
     found = _stored.get(code)
     if found is None:
-        names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS}
+        sets = not (_SETTING if code.co_freevars else _SETTING_GLOBALS).isdisjoint(operations(code))
+        names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS} if sets else set[str]()
         names = names.union(*map(stored, _inner(code)))
         found = _stored.put(code, frozenset(names - {*code.co_cellvars, *code.co_varnames}))
     return found
@@ -117,11 +145,25 @@ def _uses(code: types.CodeType) -> Iterator[tuple[str, bool]]:
         yield from _uses(inner)
 
 
+def _may_count(code: types.CodeType) -> bool:
+    steps = code.co_code
+    return not _STORING.isdisjoint(steps[::2]) and not _IN_PLACE.isdisjoint(zip(steps[::2], steps[1::2], strict=True))
+
+
 def _counts(load: dis.Instruction, following: list[dis.Instruction | None]) -> bool:
     """Whether these steps are `n += 1`, whatever is added."""
     by, add, store = following[:3]
     whole = by and add and store and by.opname == "LOAD_CONST" and add.opname == "BINARY_OP" and add.argrepr[-1:] == "="
     return bool(whole and store and store.opname in _STORES and store.argval == load.argval)
+
+
+def _whole(code: types.CodeType) -> list[types.CodeType]:
+    """A function and those inside it, each before its own."""
+    found, waiting = list[types.CodeType](), [code]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += _inner(found[-1])[::-1]
+    return found
 
 
 def _inner(code: types.CodeType) -> list[types.CodeType]:

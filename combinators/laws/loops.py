@@ -1,14 +1,15 @@
-"""The laws of loops: map, fold, scan and while."""
+"""The laws of loops, map, fold, scan and while, and of recursion."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from combinators.building import compose, curry, prod
+from combinators.building import compose, curry, prod, segmented
 from combinators.laws.law import Each, Law, both, function
 from combinators.primitives import primitive
 from combinators.sums import case, tag
-from combinators.terms import Const, Fold, Id, Map, Proj, Scan, Term, While
+from combinators.terms import Const, Eval, Fix, Fold, Id, Map, Proj, Scan, Term, While
+from combinators.types import Tensor
 
 _R = "R"  # the real numbers
 _id, _map, _fold, _neg = Id(), Map(), Fold(), primitive("neg")
@@ -27,6 +28,22 @@ def _positive(g: Term) -> Term:
 def _while(g: Term, f: Term, max_steps: int) -> Term:
     """f : a ⇝ a as long as g : a ⇝ R is positive, so many times at most : a ⇝ a"""
     return prod(function(_positive(g)), function(f), _id) >> While(max_steps)
+
+
+def _times(f: Term, g: Term) -> tuple[Term, Term]:
+    """self, (n, x) ↦ f (self (n - 1, g x)), or x if n is 0, in a context of nothing; and its recursion"""
+    itself, n, x = Proj(0) >> Proj(1), Proj(1) >> Proj(0), Proj(1) >> Proj(1)
+    less = prod(n, Const(np.int32(1))) >> primitive("sub")
+    again = prod(itself, prod(less, x >> g)) >> Eval() >> f
+    body = prod(_id, n >> tag(2)) >> case(Proj(0) >> x, Proj(0) >> again)
+    return body, Fix(body, (Tensor((), np.int32), Tensor()), Tensor())
+
+
+def _unfolded(f: Term, g: Term) -> tuple[Term, Term]:
+    """The recursion of two steps, and its body that gets the recursion as a function"""
+    (body, recursion), argument = _times(f, g), prod(Const(np.int32(2)), _id)
+    itself = prod(Const(()), Const(()) >> curry(recursion, (Tensor((), np.int32), Tensor())))
+    return prod(Const(()), argument) >> recursion, prod(itself, argument) >> body
 
 
 LOOPS = [
@@ -93,6 +110,14 @@ LOOPS = [
         source="motion of loop invariants",
     ),
     Law(
+        "fold in segments", "map and fold", ("s", Each(Each("a"))), "s",
+        lambda f: (
+            prod(function(f), Proj(0), Proj(1)) >> segmented(_fold),
+            prod(function(prod(function(f), Proj(0), Proj(1)) >> _fold), Proj(0), Proj(1)) >> _fold,
+        ),
+        {"f": (("s", "a"), "s")}, plain=("s",), elements=("a",), source="the definition of segments",
+    ),
+    Law(
         "while of false", "map and fold", "s", "s",
         lambda f: (prod(curry(Const(np.bool_(False))), function(f), _id) >> While(), _id),
         {"f": ("s", "s")}, plain=("s",), source="the definition of while",
@@ -104,5 +129,9 @@ LOOPS = [
             prod(_id, _positive(g) >> tag(2)) >> case(Proj(0), Proj(0) >> f >> _while(g, f, 2)),
         ),
         {"f": ("s", "s"), "g": ("s", _R)}, plain=("s",), source="the definition of while",
+    ),
+    Law(
+        "fix is its unfolding", "recursion", _R, _R, _unfolded, {"f": (_R, _R), "g": (_R, _R)},
+        source="the definition of fix",
     ),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.core
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 
 
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
@@ -56,11 +57,21 @@ def scan(
 def while_loop(
     goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any, max_steps: int | None = None
 ) -> Any:
-    """`jax.lax.while_loop`, which takes at most `max_steps` steps if that is a number."""
+    """`jax.lax.while_loop`, of at most `max_steps` steps if that is a number; its condition has a name then."""
     if max_steps is None:
         return jax.lax.while_loop(goes_on, step, state)
     more = lambda counted: jax.lax.bitwise_and(counted[0] < max_steps, goes_on(counted[1]))
-    return jax.lax.while_loop(more, lambda counted: (counted[0] + 1, step(counted[1])), (np.int32(0), state))[1]
+    named = lambda counted: checkpoint_name(more(counted), f"{_AT_MOST}{max_steps}")
+    return jax.lax.while_loop(named, lambda counted: (counted[0] + 1, step(counted[1])), (np.int32(0), state))[1]
+
+
+def most_steps(condition: Any) -> int | None:
+    """How many steps a loop with this program as its condition takes at most, if `while_loop` has written it."""
+    names = (e.params["name"] for e in condition.eqns if e.primitive.name == "name")
+    return next((int(name.removeprefix(_AT_MOST)) for name in names if name.startswith(_AT_MOST)), None)
+
+
+_AT_MOST = "diffcurry: max_steps="
 
 
 def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:

@@ -9,14 +9,15 @@ import jax
 
 from combinators.base import in_program, term_on, value_at
 from combinators.context import extend
-from combinators.depth import PROGRAMS, check_programs, check_values, deep
+from combinators.depth import PROGRAMS, check_programs, check_values, deep, more_room
 from combinators.errors import EvalError
 from combinators.meaning.conform import conform
 from combinators.meaning.control import checkpoint, scan, solve, switch, while_loop
 from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
-from combinators.meaning.joining import widen
+from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
+from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
 from combinators.meaning.trees import domain_at, results, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
@@ -35,6 +36,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -123,8 +125,23 @@ def evaluate(term: Term, x: Any) -> Any:
             if isinstance(functions[0], Opaque):
                 return functions[0].recorded(term, x)
             return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
+        case Fix(f):
+            if is_traced(x):
+                return _compiled(term, x)
+            with more_room(FRAMES):
+                return evaluate(f, entered(term, x))
         case _:
             assert_never(term)
+
+
+def _compiled(term: Fix, x: Any) -> Any:
+    unknown = next(
+        (f for f in jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Opaque)) if isinstance(f, Opaque)), None
+    )
+    if unknown is not None:
+        return unknown.recorded(term, x)
+    f, ctx, form = machine(term, x, type_of(x))
+    return form.unflatten(evaluate(f, ctx))
 
 
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
@@ -148,6 +165,9 @@ def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
 
     if isinstance(s.tag, int):
         return run(s.tag)
+    if not is_traced(s.tag):
+        y = run(int(s.tag))
+        return widen(y, infer(term, x)) if joins(y) else y
     check_programs(term)
     type = infer(term, x)
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]

@@ -25,7 +25,7 @@ def with_own_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keyword
     """f, which runs compiled code; what a function of the host raised in that is raised."""
     try:
         return f(*arguments, **keywords)
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # the latter from what has been compiled before
         with _lock:
             own = next((e for e in reversed(tuple(_raised)) if _tells_of(error, e)), None)
             if own is not None:

@@ -24,6 +24,7 @@ from combinators.errors import (
     within,
 )
 from combinators.meaning import loop_types as loops
+from combinators.meaning import recursion
 from combinators.meaning import tree_types as trees
 from combinators.meaning.families import require_one
 from combinators.meaning.joining import join
@@ -41,6 +42,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -133,6 +135,8 @@ def _infer(term: Term, x: Type) -> Type:
             return trees.of_roots(_apply, term, x)
         case Solve(aux):
             return _solved(term, aux, *loops.function_and(term, x, 5))
+        case Fix():
+            return recursion.result(_infer, term, x)
         case _:
             assert_never(term)
 

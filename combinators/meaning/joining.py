@@ -151,6 +151,12 @@ class Leaves:
 VALUES = Leaves()
 
 
+def joins(value: Any) -> bool:
+    """Whether there is something in a value that widening may change: a function or a sum."""
+    is_one = lambda node: isinstance(node, Closure | Sum)
+    return any(map(is_one, jax.tree.leaves(value, is_leaf=is_one)))
+
+
 def widen(value: Any, type: Type, leaves: Leaves = VALUES) -> Any:
     """A result as a value of the joined type: its structure is the type's."""
     if isinstance(value, Sum) and not (isinstance(type, Sum) and isinstance(type.tag, int)):

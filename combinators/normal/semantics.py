@@ -31,6 +31,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -111,7 +112,7 @@ class Run:
             case Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
-            case Operator() | Solve():
+            case Operator() | Solve() | Fix():
                 return self._opaque(term, x)
             case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self._opaque(term, x)
@@ -153,9 +154,7 @@ class Run:
         return self._products[node]
 
     def _constant(self, term: Const, value: Any) -> Any:
-        def leaf(value: Any) -> Node:
-            return self.graph.operation(Const(value), (), type_of(value))
-
+        leaf = lambda value: self.graph.operation(Const(value), (), type_of(value))
         if term not in self._constants:
             type_of(value)
             known = jax.tree.map(leaf, value, is_leaf=lambda part: isinstance(part, Opaque) or is_open(part))

@@ -29,6 +29,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -159,6 +160,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc(f"cata({type})")
         case Solve():
             return wl.TextDoc("solve")
+        case Fix():
+            return _call("fix", docs)
         case _:
             assert_never(term)
 

@@ -69,13 +69,7 @@ class Builder:
             return self.let(Product(tuple([self.build(leaves, t) for _, t in pairs]), form), type)
         leaf = leaves.pop(0)
         if isinstance(leaf, Made):
-            raise UnsupportedError(
-                "an array of functions leaves the vmap that makes it",
-                expected="functions that are made and applied inside the vmap",
-                got=f"{leaf.batch[0][0]} functions of type {leaf.type}",
-                line=user_line(compat.frames(leaf.eqn.source_info)),
-                hint="apply the functions inside, or return their environments and make them outside",
-            )
+            raise array_of_functions(leaf.eqn, leaf.batch[0][0], leaf.type)
         return leaf
 
     def run(self, program: Any, inputs: list[Any], names: int = 0) -> list[Any]:
@@ -121,6 +115,17 @@ class Builder:
     def application(self, type: Function, operands: list[Any], batch: Levels) -> list[Any]:
         """Appends the application of a function to its arguments, and gives the leaves of the result."""
         raise NotImplementedError
+
+
+def array_of_functions(eqn: Any, size: int, type: Type) -> UnsupportedError:
+    """The error of functions that are to be one value, since `jax.vmap` made an equation one for all of its lanes."""
+    return UnsupportedError(
+        "an array of functions leaves the vmap that makes it, or is the state of a loop, one for each lane",
+        expected="functions that are made and applied inside the vmap",
+        got=f"{size} functions of type {type}",
+        line=user_line(compat.frames(eqn.source_info)),
+        hint="map by C.map instead of jax.vmap, which makes one loop for all lanes; or apply the functions inside",
+    )
 
 
 def _literal(v: Any) -> Any:

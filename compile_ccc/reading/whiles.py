@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from combinators import staging
+from combinators.meaning.control import most_steps
 from combinators.terms import While
 from combinators.types import Function
 from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
-from compile_ccc.reading.builder import Builder
-from compile_ccc.refusing.refusals import refused
+from compile_ccc.reading.builder import Builder, array_of_functions
 
 
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
@@ -31,7 +31,7 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     of_cond, of_body, init = operands[:after_cond], operands[after_cond:after_body], operands[after_body:]
     types = [v.aval for v in body.jaxpr.outvars]
     (going,) = asks.out_avals
-    count = len(types)
+    count, bound = len(types), most_steps(asks.jaxpr)
 
     def condition(inner: Builder, s: list[Any]) -> list[Any]:
         return _inlined(inner, asks, of_cond, s)
@@ -40,9 +40,9 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         return _inlined(inner, body, of_body, s)
 
     if not going.shape:
-        return _while(block, init, condition, step)
-    if any(map(is_carrier, types)):
-        raise refused(eqn, block.calls)
+        return _while(block, While(bound), init, condition, step)
+    for f in (a for a, t in zip(init, types, strict=True) if is_carrier(t)):
+        raise array_of_functions(eqn, going.shape[0], atom_type(f))
     some, first, before, after = _programs(going, types)
 
     def of_some(inner: Builder, s: list[Any]) -> list[Any]:
@@ -55,7 +55,7 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         return [*_inlined(inner, after, lanes, [*step(inner, taken), *now]), *taken]
 
     last = _inlined(block, first, condition(block, init), init)
-    return _while(block, [*init, *last], of_some, of_lanes)[:count]
+    return _while(block, While(bound), [*init, *last], of_some, of_lanes)[:count]
 
 
 def _programs(going: Any, types: list[Any]) -> list[Any]:
@@ -83,10 +83,10 @@ def _along(lanes: Any, shape: tuple[int, ...]) -> Any:
     return lax.broadcast_in_dim(lanes, shape, range(lanes.ndim))
 
 
-def _while(block: Builder, init: list[Any], condition: Any, step: Any) -> list[Any]:
+def _while(block: Builder, term: While, init: list[Any], condition: Any, step: Any) -> list[Any]:
     state = single([atom_type(a) for a in init])
     functions = [_function(block, f, state) for f in (condition, step)]
-    return block.leaves(block.let(Arrow(While(), (*functions, block.build(list(init), state))), state), state)
+    return block.leaves(block.let(Arrow(term, (*functions, block.build(list(init), state))), state), state)
 
 
 def _function(block: Builder, f: Any, state: Any) -> Var:

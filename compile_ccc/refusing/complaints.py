@@ -108,7 +108,8 @@ _COMPLAINTS = (
         BudgetError,
         "a program nests deeper than Python's stack",
         "functions that call each other some hundreds deep at most",
-        "what is traced cannot end a recursion: use lax.while_loop or lax.scan; else sys.setrecursionlimit",
+        "what is traced cannot end a recursion: write fix(lambda self, x: ..., domain), which calls itself as self(x) "
+        "in a branch of lax.cond; or a loop of lax; else sys.setrecursionlimit",
         types=(RecursionError,),
     ),
     _ASKS,

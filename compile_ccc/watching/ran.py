@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from combinators.errors import INSTALLED, is_users
+from combinators.identity.bytecode import operations
 from combinators.memo import remembered
 from compile_ccc.asking import classes
 from compile_ccc.watching.foreign import MISSING, QUIET, attribute, file_of, package
@@ -97,7 +98,7 @@ def asks_for_type(ran: Ran, value: Any = None) -> bool:
 @remembered(entries=4096)
 def _matches_class(code: types.CodeType) -> bool:
     """Whether there is a pattern with a class in code."""
-    return any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code))
+    return dis.opmap["MATCH_CLASS"] in operations(code)
 
 
 @remembered(entries=4096)
@@ -171,6 +172,8 @@ def _is_made(module: Any) -> bool:
 
 def _started(code: types.CodeType, offset: int) -> Any:
     global _outside
+    if not is_users(code.co_filename):  # all of JAX that runs comes by here
+        return sys.monitoring.DISABLE
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
     if not is_own(code.co_filename):
         tool = _tool()

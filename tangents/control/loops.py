@@ -9,13 +9,12 @@ block of calls with a leading axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from combinators.errors import UnsupportedError
 from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Fold, Scan
@@ -50,8 +49,19 @@ from tangents.spaces.widening import widening
 type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
 
 
-def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Represented:
-    """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ()."""
+def loop(
+    rep: Representation,
+    space: Space,
+    term: Fold | Scan,
+    f: Any,
+    state: Any,
+    xs: Any,
+    by_captures: Callable[[], Represented] | None = None,
+) -> Represented:
+    """The rule of scan, whose steps give (state, output); a fold is a scan whose steps put out ().
+
+    With functions as leaves of its state, whose list of calls would grow with every step, it is that `by_captures`.
+    """
     leaf, scans = space.is_leaf, isinstance(term, Scan)
     x_marks, outside = marks(xs, leaf), jax.tree.leaves(release(f))
     state_type = carried(term, *release((f, state, xs)))
@@ -93,7 +103,8 @@ def loop(rep: Representation, space: Space, term: Fold | Scan, f: Any, state: An
         return release(after), release(out), residuals.kept
 
     while True:  # a leaf of the state stays held only if no iteration makes it active
-        check_state(remark(release(state), held, leaf), leaf)
+        if by_captures and has_functions(remark(release(state), held, leaf), leaf):
+            return by_captures()
         program = record(forward, release(state), row_types(release(xs)), stays=True)
         if made[0] == held:
             break
@@ -205,15 +216,9 @@ def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
     return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
 
 
-def check_state(state: Any, leaf: IsLeaf) -> None:
-    """Raises `UnsupportedError` for a function in the state of a loop in the list tangent."""
-    if any(isinstance(x, Closure) for x in jax.tree.leaves(state, is_leaf=leaf)):
-        raise UnsupportedError(
-            "the list tangent of a function in the state of a loop grows with every step",
-            expected="a loop state of arrays",
-            got="a function value in the state",
-            hint='use functions="environment", whose tangents keep their size',
-        )
+def has_functions(x: Any, leaf: IsLeaf) -> bool:
+    """Whether functions are leaves of a primal that are not held."""
+    return any(isinstance(v, Closure) for v in jax.tree.leaves(x, is_leaf=leaf))
 
 
 def _stacked(found: Found) -> Found:

@@ -31,10 +31,11 @@ class Once:
         constants = list(zip(inputs, pulled.sources, strict=False))
         fixed = [v for v, s in constants if s.kind == "outside" or (s.kind == "kept" and step.stays(s.at))]
         of_state, *_ = cotangents = pulled.given.unflatten(inputs[len(constants) :])
-        carried = jax.tree.leaves(of_state) if len(cotangents) > 1 else []
+        carries = len(cotangents) > 1
+        carried = jax.tree.leaves(of_state) if carries else []
         rows = set(inputs).difference(fixed, carried)
         self._numbers = list(summed)
-        self._sums = Sums(program, fixed, rows, list(summed.values()))
+        self._sums = Sums(program, fixed, rows, list(summed.values()), carries)
         self._inside = self._sums.inside((calls, *rest))
         self.stacked = [v.aval for v in self._sums.stacked]
         self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]

@@ -4,7 +4,8 @@
     Σ aᵢ · bᵢ = [a] · [b]         the rows a and b are put out, and contracted after the loop (`contractions.py`)
 
 So is the cotangent of a matrix that each step multiplies with, of a bias that is broadcast, and of a table that is
-read.  The second equation is used where the rows that have to be put out are at most half of what would be carried.
+read.  The second equation is used where the rows that have to be put out are at most half of what would be carried,
+and where that is more than a step reads of rows anyway: a smaller sum is cheap to carry, and rows stay until the end.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ _OF_ONE = {"mul", "dot_general", "div", "pad", "scatter-add", "dynamic_update_sl
 class Sums:
     """The sums of outputs of a program over many runs; some of its inputs are `fixed`, and of others there are `rows`.
 
-    Each run gives what has to be `added`, and what has to be `stacked`; then `totals` are the sums.
+    Each run gives what has to be `added`, and what has to be `stacked`; then `totals` are the sums.  A loop `carries`
+    what is added from run to run; else there is room for all of it, and a row is always smaller.
     """
 
-    def __init__(self, program: Program, fixed: Iterable[Any], rows: Iterable[Any], outputs: Sequence[int]):
+    def __init__(
+        self, program: Program, fixed: Iterable[Any], rows: Iterable[Any], outputs: Sequence[int], carries: bool
+    ):
         self.program = program
         self._made = {v: e for e in program.equations for v in e.outvars}
         self._rows = set(rows)
@@ -40,10 +44,15 @@ class Sums:
         for e in program.equations:
             if e.effects or self._varying_of(e):
                 self._varying.update(e.outvars)
-        self._outputs = [program.outputs[i] for i in outputs]
+        self._outputs = [self.program.outputs[i] for i in outputs]
+        self._ways = self._found_ways()
+        self.added, self._wanted = self._reached(self._rows, further=False)
         _, stacked = self._reached(self._rows)
-        self.added, self._wanted = self._reached(self._rows.union(stacked))
-        self.stacked = self._fewest(set(program.variables) - self._varying)
+        if stacked:
+            added, wanted = self._reached(self._rows.union(stacked))
+            if not carries or _size(self.added) > _size(added) + _size(self._rows):
+                self.added, self._wanted = added, wanted
+        self.stacked = self._fewest(set(program.variables) - self._varying) if self._wanted else []
 
     def inside(self, others: Any) -> Program:
         """The program of one run, which gives what is added, what is stacked, and the outputs with these numbers."""
@@ -91,25 +100,40 @@ class Sums:
     def _varying_of(self, e: Any) -> list[Any]:
         return [v for v in e.invars if self._varies(v)]
 
-    def _later(self, rows: set[Any]) -> set[Any]:
-        """The values whose sums are better worked out after the loop, of which these are there as rows."""
-        later = set(rows)
-        size = lambda values: sum(v.aval.size for v in values)
-        for e in self.program.equations:
-            if not (varying := self._varying_of(e)) or e.effects or len(e.outvars) != 1:
+    def _found_ways(self) -> list[tuple[Any, list[Any], bool]]:
+        """The operations, in order, whose sums may be worked out after the loop: what varies, and if they contract."""
+        found: dict[Any, tuple[Any, list[Any], bool]] = {}
+        left = list(self._outputs)
+        while left:
+            v = left.pop()
+            e = None if v in found else self._made.get(v)
+            if e is None or e.effects or len(e.outvars) != 1 or not (varying := self._varying_of(e)):
                 continue
             if self._contracts(e):
-                better = 2 * size({*varying} - rows) <= size(e.outvars)
+                found[v] = e, varying, True
+            elif self._is_linear(e, varying):
+                found[v] = e, varying, False
+                left += varying
+        return [found[v] for v in self._made if v in found] if found else []
+
+    def _later(self, rows: set[Any], further: bool) -> dict[Any, tuple[list[Any], bool]]:
+        """The values whose sums are better worked out after the loop, of which these are there as rows, or `further`
+        ones may be: what they are made of, and whether by a contraction."""
+        later: dict[Any, tuple[list[Any], bool]] = {}
+        for e, varying, contracts in self._ways:
+            (v,) = e.outvars
+            if contracts:
+                more = {*varying} - rows
+                better = not more or (further and 2 * _size(more) <= v.aval.size)
             else:
-                better = self._is_linear(e, varying) and (
-                    not later.isdisjoint(varying) or size(varying) < size(e.outvars)
-                )
-            later.update(e.outvars if better else ())
+                better = any(x in rows or x in later for x in varying) or _size(varying) < v.aval.size
+            if better:
+                later[v] = varying, contracts
         return later
 
-    def _reached(self, rows: set[Any]) -> tuple[list[Any], list[Any]]:
+    def _reached(self, rows: set[Any], further: bool = True) -> tuple[list[Any], list[Any]]:
         """What the sums of the outputs need, if there are these rows: sums of values, and rows of further ones."""
-        later = self._later(rows)
+        later = self._later(rows, further)
         added: dict[Any, None] = {}
         stacked: dict[Any, None] = {}
         seen: set[Any] = set()
@@ -119,21 +143,24 @@ class Sums:
             if v in seen or v in self._rows:
                 continue
             seen.add(v)
-            if v not in later or v in rows:
-                (stacked if v in rows else added)[v] = None
-            elif self._contracts(self._made[v]):
-                stacked.update(dict.fromkeys(x for x in self._varying_of(self._made[v]) if x not in self._rows))
+            if v in rows:
+                stacked[v] = None
+            elif v not in later:
+                added[v] = None
             else:
-                left += self._varying_of(self._made[v])[::-1]
+                varying, contracts = later[v]
+                if contracts:
+                    stacked.update(dict.fromkeys(x for x in varying if x not in self._rows))
+                else:
+                    left += varying[::-1]
         return list(added), list(stacked)
 
     def _fewest(self, fixed: set[Any]) -> list[Any]:
         """What is put out for the rows that are wanted: of the same size, or parts that they are cheap to make of."""
-        size = lambda values: sum(v.aval.size for v in values)
         parts = dict.fromkeys(part for v in self._wanted for part in self._parts(v))
         again = cheaply(self.program, {*parts}, self._rows | fixed)
         fewer = [v for v in parts if v not in again and v not in self._rows]
-        return fewer if size(fewer) < size(self._wanted) else self._wanted
+        return fewer if _size(fewer) < _size(self._wanted) else self._wanted
 
     def _rows_again(self, rows: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
         """The rows that are wanted and not put out, from those that are."""
@@ -208,3 +235,7 @@ class Sums:
                         return which == 1 and self._fits(e)
             case _:
                 return False
+
+
+def _size(values: Iterable[Any]) -> int:
+    return sum(v.aval.size for v in values)

@@ -29,7 +29,7 @@ from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
 from compile_ccc.jaxprs.recording import record, run
-from tangents.control.loops import check_state, described, moving
+from tangents.control.loops import described, moving
 from tangents.control.steps import Step
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
 from tangents.cotangents.residuals import Residuals
@@ -46,7 +46,6 @@ from tangents.cotangents.sparse import (
     release,
     remark,
 )
-from tangents.spaces.captured import captured, opened
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
@@ -66,19 +65,15 @@ def bounded(max_steps: int) -> Term:
     return compose(prod(prod(Context(Proj(0), Proj(1))) >> Curry(_STEP), Proj(2), Const(())), Fold(length=max_steps))
 
 
-def repetition(
-    rep: Representation, inside: Space, space: Space, term: While, condition: Any, f: Any, state: Any
-) -> Represented:
-    """The rule of while; the steps are represented in the tangent space `inside`, in which functions are not leaves."""
-    check_state(state, space.is_leaf)
-    leaf, listed = inside.is_leaf, f
-    f, state = opened(f), opened(state)
+def repetition(rep: Representation, space: Space, term: While, condition: Any, f: Any, state: Any) -> Represented:
+    """The rule of while, in the tangent space of environments."""
+    leaf = space.is_leaf
     state_type = carried(term, *release((condition, f, state)))
     state, narrowed = widening(state, state_type, leaf)
-    asks = record(lambda s: inside.eval(rep, hold(opened(condition), leaf), hold(s, leaf))[0].value, release(state))
+    asks = record(lambda s: space.eval(rep, hold(condition, leaf), hold(s, leaf))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
-    held, program, silent, residuals = _step(rep, inside, f, state, state_type)
+    held, program, silent, residuals = _step(rep, space, f, state, state_type)
     state = remark(release(state), held, leaf)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
@@ -114,8 +109,7 @@ def repetition(
         zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in pulled.result[0].items()}
         given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
         g_s, total = backwards(back, (given, zeros))
-        g_f = captured(placed(total, f, leaf), f, listed, space)
-        return Sparse({1: g_f, 2: narrowed(placed(g_s, state, leaf))})
+        return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
 
     return result, pullback
 

@@ -70,9 +70,9 @@ def _complete(block: Any, f: Any) -> Block:
     """Calls of the function f, with the zeros in the cotangents of its results written out."""
     if isinstance(block, Captured):
         raise UnsupportedError(
-            "the calls of a function leave a loop whose number of steps nobody knows",
-            expected="a function that is made in the program, or a loop with max_steps",
-            got=f"calls of {type_of(f)} inside of a while",
+            "the calls of a function leave a loop of which nobody knows how many there are",
+            expected="a function that is made in the program, or a loop over arrays whose number of steps has a bound",
+            got=f"calls of {type_of(f)} inside of a while, or of a loop with functions as state",
             hint='use functions="environment", or C.terms.While(max_steps=n) for one of at most n steps',
         )
     cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))

@@ -20,6 +20,7 @@ import jax.extend.core as jex
 from compile_ccc.jaxprs.flow import reached
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recording import call, record, run
+from compile_ccc.jaxprs.windows import windowed
 
 
 class Residuals:
@@ -71,7 +72,7 @@ class Residuals:
             forms.append(form)
             return results
 
-        program = record(flat, *leaves, name=self._name)
+        program = windowed(record(flat, *leaves, name=self._name))
         constants, program.constants = program.constants, []
         return Pulled(program, [self._source(value) for value in constants], given, forms[0])
 

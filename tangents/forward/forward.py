@@ -14,6 +14,7 @@ from typing import Any, assert_never
 from combinators.context import extend
 from combinators.meaning.infer import component
 from combinators.meaning.operators import opened
+from combinators.meaning.recursion import machine
 from combinators.sums import injected, tagged
 from combinators.terms import (
     Call,
@@ -25,6 +26,7 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
+    Fix,
     Fold,
     Id,
     Inject,
@@ -99,6 +101,9 @@ def forward(term: Term, x: Any) -> Any:
             return reduction(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)
+        case Fix():
+            f, ctx, form = machine(term, x, type_of(primal(x)))
+            return form.unflatten(forward(f, ctx))
         case _:
             assert_never(term)
 

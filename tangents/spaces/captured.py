@@ -1,4 +1,4 @@
-"""Functions of the list tangent inside of a loop whose number of steps nobody knows.
+"""Functions of the list tangent inside of a loop of which nobody knows the number of steps, or which has them as state.
 
 There is no room for the list of their calls.  Inside, a function is what it captured, as in figure 5, and outside
 `Captured` stands for the list: `curry`, which would have used up the calls, finds what they would have given.
@@ -32,10 +32,19 @@ def _opened(leaf: Any) -> Any:
 
 
 def captured(g: Cotangent, f: Any, listed: Any, space: Space) -> Cotangent:
-    """The cotangent, in this space, of the function `listed` from that of f, which is it `opened`."""
-    if not space.is_leaf(release(f)) or g is ZERO:
+    """The cotangent, in this space, of the function `listed` from that of f, which is it `opened`.
+
+    A function that captured nothing has been called all the same, and its list is not empty.
+    """
+    if not space.is_leaf(release(f)):
         return g
     return ZERO if isinstance(listed, Held) else Calls(Captured(present(g, f, no_leaf)))
+
+
+def called(y: Any, listed: Any, space: Space) -> Any:
+    """The result of a loop, active where one of these functions, of the list tangent, may have had a part in it."""
+    functions = [f for f in jax.tree.leaves(listed, is_leaf=space.is_leaf) if space.is_leaf(f)]
+    return hold_discrete(release(y), space.is_leaf) if functions else y
 
 
 def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:
@@ -45,6 +54,6 @@ def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:
 
 
 def _listed(c: Cotangent, leaf: Any) -> Cotangent:
-    if c is ZERO or isinstance(leaf, Held):
+    if isinstance(leaf, Held):
         return ZERO
     return Calls(Captured(present(c, opened(leaf), no_leaf))) if isinstance(leaf, Closure) else c

@@ -9,6 +9,7 @@ know what it captured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,11 +17,12 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Cata, Curry, Eval, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Curry, Eval, Fix, Fold, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
+from compile_ccc.jaxprs.recorder import silently
 from compile_ccc.jaxprs.scans import scan
 from tangents.cotangents.calls import Block, Calls, Captured
-from tangents.cotangents.leaves import fitted, gather, partly, placed, zero_leaf
+from tangents.cotangents.leaves import fitted, gather, partly, placed, scatter, zero_leaf
 from tangents.cotangents.sparse import (
     ZERO,
     Cotangent,
@@ -36,7 +38,7 @@ from tangents.cotangents.sparse import (
     release,
     split,
 )
-from tangents.spaces.captured import no_leaf, of_captured, opened
+from tangents.spaces.captured import called, no_leaf, of_captured, opened
 from tangents.spaces.functions import code_of
 from tangents.spaces.space import Representation, Represented, Space
 
@@ -75,8 +77,9 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
         return ZERO
 
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
-        r, pb = rep(f.body, extend(t, hold(s, is_leaf)))
-        return masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)
+        r, pb = silently(lambda: rep(f.body, extend(t, hold(s, is_leaf))))
+        g = fitted(gr, r, is_function)
+        return masked(split(pb(g if is_leaf is is_function else of_captures(rep, g, r)), t)[0], made)
 
     total: Cotangent = ZERO
     for block in calls.blocks:
@@ -86,6 +89,24 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
     return total
+
+
+def of_captures(rep: Representation, g: Cotangent, y: Any) -> Cotangent:
+    """The cotangent of y with functions as what they captured, from one with the calls of functions."""
+    found = zip(gather(g, y, is_function), jax.tree.leaves(y, is_leaf=is_function), strict=True)
+    pulled = (
+        pull_calls(rep, no_leaf, leaf.code, leaf.environment, c) if isinstance(c, Calls) else c for c, leaf in found
+    )
+    return scatter(pulled, y, is_function)
+
+
+def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any) -> Represented:
+    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves."""
+    y, pb = run(opened(x))
+    closed = lambda leaf: leaf if not isinstance(leaf, Closure) or is_active(leaf, no_leaf) else Held(release(leaf))
+    listed = called(jax.tree.map(closed, y, is_leaf=is_function), x, LIST)
+    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function)
+    return listed, pullback if is_active(listed, is_function) else nothing
 
 
 def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
@@ -114,7 +135,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata, Fix)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

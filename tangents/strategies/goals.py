@@ -15,6 +15,7 @@ from combinators.context import Context, extend
 from combinators.sums import Sum
 from combinators.terms import Id, Proj, Term
 from combinators.types import Function, Tensor, Type, children, is_discrete, same_type
+from tangents.strategies.choices import number
 from tangents.strategies.numbers import Numbers
 
 
@@ -90,3 +91,12 @@ def has_functions(type: Type) -> bool:
 def has_sums(type: Type) -> bool:
     """Whether values of a type hold sums."""
     return any(isinstance(t, Sum) for t in jax.tree.leaves(type, is_leaf=lambda t: isinstance(t, Sum)))
+
+
+def together(draw: st.DrawFn, goal: Goal, *codomains: Type) -> tuple[Term, ...]:
+    """Arrows to each codomain, which share the size; now and then one arrow stands in two places."""
+    made: list[Term] = []
+    for i, type in enumerate(codomains):
+        repeats = i > 0 and same_type(type, codomains[i - 1]) and number(draw, 5) == 5
+        made.append(made[-1] if repeats else draw(arrows(goal.to(type, 1 / len(codomains)))))
+    return tuple(made)

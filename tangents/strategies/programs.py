@@ -66,6 +66,12 @@ def _fori_loop(start: int, stop: int, f: Any, state: Any) -> Any:
     return state
 
 
+def _while_loop(goes_on: Any, f: Any, state: Any) -> Any:
+    while goes_on(state):
+        state = f(state)
+    return state
+
+
 def _fold(f: Any, state: Any, xs: Any) -> Any:
     for x in xs:
         state = f(state, x)
@@ -77,5 +83,5 @@ def _map(f: Any, xs: Any) -> Any:
 
 
 _JAX = SimpleNamespace(vmap=lambda f: lambda xs: _map(f, xs), jit=lambda f: f)
-_LAX = SimpleNamespace(scan=_scan, fori_loop=_fori_loop)
+_LAX = SimpleNamespace(scan=_scan, fori_loop=_fori_loop, while_loop=_while_loop)
 _C = SimpleNamespace(fold=_fold, scan=_scan, map=_map, Tensor=lambda *_: None, Function=lambda *_: None)

@@ -70,9 +70,12 @@ _SMOOTH = (
     "jnp.sqrt(1.0 + jnp.tanh({}) ** 2)",
     "jnp.sin({}) ** 3",
 )
+_COUNTED = (
+    "lax.while_loop(lambda s: (s[0] < 4) & (s[1] < 2.0), lambda s: (s[0] + 1, ({})(s[1]) + jnp.sin(s[1])), (0, {}))[1]"
+)
 _OVER_VECTORS = Arrow(("V", "S"), "V")
 
-LOOPS = ("C.fold", "C.scan", "C.map", "lax.scan", "jax.vmap")
+LOOPS = ("C.fold", "C.scan", "C.map", "lax.scan", "lax.fori_loop", "lax.while_loop", "jax.vmap")
 
 TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
     "S": [
@@ -90,6 +93,8 @@ TEMPLATES: dict[Kind, list[tuple[str, tuple[Kind, ...]]]] = {
         *[("C.fold({}, {}, {})[0]", (_OVER_VECTORS, "V", "V"))] * 2,
         ("lax.scan({}, {}, {})[0]", (STEP, "S", "V")),
         ("C.scan({}, {}, {})[0]", (STEP, "S", "V")),
+        ("lax.fori_loop(0, jnp.where({} > {}, 3, 1), lambda _, s: ({})(s), {})", ("s", "s", UNARY, "S")),
+        *[(_COUNTED, (UNARY, "S"))] * 2,
         ("({})[1]", ("P",)),
         ("jnp.where({} > {}, {}, {})", ("s", "s", "S", "S")),
         ("jnp.maximum({}, {})", ("S", "S")),

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from hypothesis import strategies as st
 from jax.ad_checkpoint import checkpoint_policies
@@ -28,22 +27,20 @@ from combinators.terms import (
     Curry,
     Eval,
     Extend,
-    Fold,
     Id,
     Inject,
-    Map,
     Prod,
     Proj,
-    Scan,
     Tag,
     Term,
 )
-from combinators.types import Array, Function, Tensor, Type, children, same_type
+from combinators.types import Function, Tensor, Type, children
+from tangents.strategies import loops
 from tangents.strategies.choices import choose, flip, number, some
-from tangents.strategies.goals import Goal, arrows, has_functions, has_sums, is_real, variables
+from tangents.strategies.goals import Goal, arrows, has_functions, has_sums, is_real, together, variables
 from tangents.strategies.numbers import Numbers
 from tangents.strategies.operations import SQUASH, operation
-from tangents.strategies.types import SIZES, some_type
+from tangents.strategies.types import some_type
 from tangents.strategies.values import value
 
 ADD, SUB = primitive("add"), primitive("sub")
@@ -109,9 +106,9 @@ def _rules(goal: Goal) -> Iterator[Rule]:
         return
     yield _case
     if not has_functions(cod) and not has_sums(cod):
-        yield from [_fold, _scan]
+        yield from [loops.fold, loops.scan, loops.repetition]
     if isinstance(cod, Tensor) and cod.shape:
-        yield from [_map, _map, _scan_outputs]
+        yield from [loops.mapping, loops.mapping, loops.scan_outputs]
 
 
 def _variable(draw: st.DrawFn, goal: Goal) -> Term:
@@ -159,7 +156,7 @@ def _restricted_abstraction(draw: st.DrawFn, goal: Goal) -> Term:
 
 def _product(draw: st.DrawFn, goal: Goal) -> Term:
     pairs, form = children(goal.codomain)
-    return Prod(_all(draw, goal, *(type for _, type in pairs)), form)
+    return Prod(together(draw, goal, *(type for _, type in pairs)), form)
 
 
 def _injection(draw: st.DrawFn, goal: Goal) -> Term:
@@ -185,7 +182,7 @@ def _operation(draw: st.DrawFn, goal: Goal) -> Term:
     made = operation(draw, goal.codomain, goal.kinks)
     operands = [
         compose(f, SQUASH) if i in made.squashed and not _is_variable(f) else f
-        for i, f in enumerate(_all(draw, goal, *made.operands))
+        for i, f in enumerate(together(draw, goal, *made.operands))
     ]
     return compose(*operands if len(operands) == 1 else (prod(*operands),), made.term)
 
@@ -215,7 +212,7 @@ def _application(draw: st.DrawFn, goal: Goal) -> Term:
 def _call(draw: st.DrawFn, goal: Goal) -> Term:
     """A function of the domain, applied to as many arguments as it takes to get there."""
     f, doms = choose(draw, goal.callees())
-    for argument in _all(draw, goal, *doms):
+    for argument in together(draw, goal, *doms):
         f = compose(prod(f, argument), Eval())
     return f
 
@@ -231,54 +228,6 @@ def _case(draw: st.DrawFn, goal: Goal) -> Term:
     return compose(Extend(chosen), case(*branches))
 
 
-def _fold(draw: st.DrawFn, goal: Goal) -> Term:
-    state = goal.codomain
-    element, elements, length = _elements(draw)
-    return _loop(draw, goal, Fold(flip(draw), length), Function((state, element), state), state, elements)
-
-
-def _scan(draw: st.DrawFn, goal: Goal) -> Term:
-    """The last state of a scan."""
-    state, output = goal.codomain, some_type(draw, functions=False, sums=False)
-    element, elements, length = _elements(draw)
-    step = Function((state, element), (state, output))
-    return compose(_loop(draw, goal, Scan(flip(draw), length), step, state, elements), Proj(0))
-
-
-def _scan_outputs(draw: st.DrawFn, goal: Goal) -> Term:
-    state, output = some_type(draw, functions=False, sums=False), _row(goal.codomain)
-    element, elements, length = _elements(draw, goal.codomain.shape[0])
-    step = Function((state, element), (state, output))
-    return compose(_loop(draw, goal, Scan(flip(draw), length), step, state, elements), Proj(1))
-
-
-def _map(draw: st.DrawFn, goal: Goal) -> Term:
-    element, elements, length = _elements(draw, goal.codomain.shape[0])
-    if length is not None:  # map has to see an axis
-        element, elements = (element, Tensor()), (elements, Tensor((length,)))
-    return _loop(draw, goal, Map(), Function(element, _row(goal.codomain)), elements)
-
-
-def _loop(draw: st.DrawFn, goal: Goal, loop: Term, *operands: Type) -> Term:
-    return compose(prod(*_all(draw, goal, *operands)), loop)
-
-
-def _elements(draw: st.DrawFn, count: int | None = None) -> tuple[Type, Type, int | None]:
-    """The type of an element, of all elements, and the length of the loop if they do not tell it."""
-    n = choose(draw, (*SIZES, *SIZES, 0)) if count is None else count
-    element = some_type(draw, functions=False, sums=False)
-    return element, Array(n, element), None if jax.tree.leaves(element) else n
-
-
-def _all(draw: st.DrawFn, goal: Goal, *codomains: Type) -> tuple[Term, ...]:
-    """Arrows to each codomain, which share the size; now and then one arrow stands in two places."""
-    made: list[Term] = []
-    for i, type in enumerate(codomains):
-        repeats = i > 0 and same_type(type, codomains[i - 1]) and number(draw, 5) == 5
-        made.append(made[-1] if repeats else draw(arrows(goal.to(type, 1 / len(codomains)))))
-    return tuple(made)
-
-
 def _related(draw: st.DrawFn, goal: Goal) -> Type:
     """A type that is likely to be of use on the way to a goal, or any other."""
     if number(draw, 3) == 3:
@@ -286,10 +235,6 @@ def _related(draw: st.DrawFn, goal: Goal) -> Type:
     held = [type for _, type in variables(goal.domain)]
     functions = (Function(dom, goal.codomain) for dom in (Tensor(), *held[:2]))
     return choose(draw, [Tensor(), goal.codomain, *held, *functions])
-
-
-def _row(type: Tensor) -> Tensor:
-    return Tensor(type.shape[1:], type.dtype)
 
 
 def _is_variable(f: Term) -> bool:

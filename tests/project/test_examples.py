@@ -94,9 +94,14 @@ def test_tree_lstm(
     assert "Accuracy on held-out functions" in printed and "from the words alone" in printed
 
 
-def test_minimax_needs_enough_steps() -> None:
+def test_minimax_needs_short_gradients() -> None:
     with pytest.raises(AssertionError, match="Not equal"):
-        example("05_minimax").main(["--steps", "2"])
+        example("05_minimax").main(["--tolerance", "0.5"])
+
+
+def test_adaptive_quadrature(capsys: pytest.CaptureFixture) -> None:
+    example("08_adaptive_quadrature").main([])
+    assert capsys.readouterr().out.count("by the closed form") == 3
 
 
 def test_hessian_vector(capsys: pytest.CaptureFixture) -> None:

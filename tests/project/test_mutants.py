@@ -11,6 +11,7 @@ from tests.mutants import (
     of_control,
     of_forward,
     of_lambdas,
+    of_recursion,
     of_rows,
     of_spaces,
     of_terms,
@@ -18,7 +19,7 @@ from tests.mutants import (
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS}
+CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_recursion.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -27,6 +28,7 @@ MUTANTS = {
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
     **of_whiles.MUTANTS,
+    **of_recursion.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,

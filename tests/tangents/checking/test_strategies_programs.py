@@ -89,7 +89,7 @@ def check_gradients(program, f, normal, expected, compiled):
 def test_programs_are_of_every_kind():
     programs = drawn(lambdas(), 60)
     words = ["function(lambda", "def ", "C.fold", "C.map", "lax.scan", "lax.fori_loop", "jax.vmap", "jax.jit", "made()"]
-    words += ["functools.partial", "'a'", "jnp.where", "jnp.maximum", "C.Function(S, S)", "*, d="]
+    words += ["lax.while_loop", "functools.partial", "'a'", "jnp.where", "jnp.maximum", "C.Function(S, S)", "*, d="]
     assert [word for word in words if not any(word in program.source for program in programs)] == []
     terms_ = [trace(program.make(), *program.arguments).term for program in programs]
     nested = [max((depth for t, depth in inside(term) if isinstance(t, Curry)), default=-1) for term in terms_]

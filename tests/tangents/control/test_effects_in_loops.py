@@ -80,10 +80,11 @@ SEEN = {
 }
 
 
+@pytest.mark.parametrize("functions", ["environment", "list"])
 @pytest.mark.parametrize("f", SEEN, ids=lambda f: f.__name__)
-def test_each_step_calls_back_once(f):
+def test_each_step_calls_back_once(f, functions):
     notes.clear()
-    slope = grad(f)(1.1)
+    slope = grad(f, functions=functions)(1.1)
     jax.effects_barrier()
     assert sorted(notes) == SEEN[f]
     h = 1e-2

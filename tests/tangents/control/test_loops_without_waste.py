@@ -81,6 +81,17 @@ def test_what_is_smaller_than_its_rows_is_carried():
     check(network, *(x.astype(float) for x in many))
 
 
+def test_what_is_smaller_than_what_a_step_keeps_is_carried():
+    def loss(w, xs, h, b):  # 81 numbers are carried, or 18 put out; each step keeps 500 anyway
+        last, _ = lax.scan(lambda s, x: ((jnp.tanh(s[0] @ w), jnp.sin(s[1] * x)), None), (h, b), xs)
+        return jnp.sum(last[0]) + jnp.sum(last[1])
+
+    check(loss, draw(9, 9), draw(4), draw(2, 9), draw(500))
+    types = [x.astype("float32") for x in (draw(9, 9), draw(4), draw(2, 9), draw(500))]
+    _, backward = loops(grad(loss, (0, 3)), *types)
+    assert names(backward).count("dot_general") == 2  # of the state, and of the matrix
+
+
 def test_a_cell_that_is_a_call_of_its_own():
     @jax.jit
     def cell(w, h, x):
@@ -153,6 +164,13 @@ def test_a_map_contracts_its_rows():
     check(loss, draw(9, 9), draw(4, 9))
     program = jax.make_jaxpr(grad(loss))(np.ones((9, 9), "float32"), np.ones((400, 9), "float32"))
     assert max(v.aval.size for e in program.jaxpr.eqns for v in e.outvars) < 400 * 81
+
+
+def test_a_map_that_keeps_much_contracts_its_rows_too():
+    loss = lambda w, xs: jnp.sum(C.map(function(lambda x: jnp.sin(w @ x[:9]) * jnp.sum(jnp.cos(x)), xs[0]), xs))
+    check(loss, draw(4, 9), draw(3, 60))
+    program = str(jax.make_jaxpr(grad(loss, (0, 1)))(np.ones((4, 9), "float32"), np.ones((400, 60), "float32")))
+    assert "[400,4]" in program and "[400,4,9]" not in program
 
 
 def test_sums_of_no_steps():
@@ -234,11 +252,18 @@ def test_second_derivatives_of_what_is_summed_after_the_loop():
     check(slope, *arguments, directions=1)
 
 
+@pytest.mark.parametrize("unroll", [3, 0])
 @pytest.mark.parametrize("make", [grad, lambda f: lambda *x: jvp(f, x, x), ccc], ids=["grad", "jvp", "ccc"])
-def test_unrolled_loops_stay_so(make):
-    loss = lambda w, xs: lax.scan(lambda s, x: (jnp.sin(w * s + x), None), w, xs, unroll=3)[0]
+def test_unrolled_loops_stay_so(make, unroll):
+    loss = lambda w, xs: lax.scan(lambda s, x: (jnp.sin(w * s + x), None), w, xs, unroll=unroll)[0]
     program = jax.make_jaxpr(make(loss))(jnp.float32(0.5), jnp.ones(7))
-    assert {e.params["unroll"] for e in scans(program.jaxpr)} == {3}
+    assert {e.params["unroll"] for e in scans(program.jaxpr)} == {unroll}
+
+
+def test_the_gradient_of_a_loop_that_is_unrolled_as_a_whole():
+    loss = lambda w, xs: lax.scan(lambda s, x: (w * s + x, None), w, xs, unroll=0)[0]
+    w, (a, b, c) = 0.5, (2.0, 3.0, 5.0)  # w⁴ + a w² + b w + c
+    assert np.allclose(grad(loss)(w, jnp.array([a, b, c])), 4 * w**3 + 2 * a * w + b)
 
 
 def test_unroll_is_a_number():
@@ -246,4 +271,4 @@ def test_unroll_is_a_number():
     assert "fold[unroll=2]" in str(term)
     assert C.evaluate(term, jnp.arange(4.0)) == 6.0
     with pytest.raises(C.errors.ArgumentError, match="unroll"):
-        C.terms.Fold(unroll=0)
+        C.terms.Fold(unroll=-1)

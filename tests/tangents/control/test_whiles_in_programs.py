@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import equinox.internal as eqxi
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
 import combinators as C
-from compile_ccc import function
+from compile_ccc import ccc, function
 from tangents import grad
 
 SPACES = ["environment", "list"]
@@ -75,3 +77,39 @@ def test_a_second_derivative_through_an_equation_that_is_solved_step_by_step():
         return lax.while_loop(lambda now: now[0] < 1.0, step, (0.0, jnp.ones_like(k)))[1]
 
     np.testing.assert_allclose(grad(grad(solve))(0.5), np.exp(-0.5), rtol=1e-5)
+
+
+def _at_most(f, x):
+    return C.terms.While(5)(lambda s: s < 50.0, f, x)
+
+
+def test_a_bound_comes_through_the_trace():
+    """f as long as x < 50, five times at most, of λx. w x: without a bound the calls of f would have no list."""
+    double = function(lambda x, w=2.0: w * x, C.Tensor())
+    assert "while[5]" in C.show(ccc(_at_most).trace(double, jnp.float32(1.0)).term)
+    for start, calls in ((1.0, 5), (10.0, 3), (60.0, 0)):
+        of_f, of_x = grad(_at_most, (0, 1), functions="list")(double, start)
+        assert of_x == 2.0**calls
+        assert sorted((float(x), float(g)) for x, g in of_f) == [
+            (start * 2**i, 2.0 ** (calls - 1 - i)) for i in range(calls)
+        ]
+        by_w, _ = grad(_at_most, (0, 1))(double, start)
+        assert by_w.environment[0] == calls * start * 2.0 ** (calls - 1)
+
+
+def test_lanes_of_a_loop_with_a_bound():
+    slope = jax.vmap(grad(lambda x, w: _at_most(lambda s: w * s, x), (0, 1)), (0, None))
+    of_x, of_w = slope(jnp.array([1.0, 10.0, 60.0]), 2.0)
+    np.testing.assert_allclose(of_x, [32.0, 8.0, 1.0])
+    np.testing.assert_allclose(of_w, [80.0, 120.0, 0.0])
+
+
+@pytest.mark.parametrize("functions", SPACES)
+@pytest.mark.parametrize(("max_steps", "calls"), [(None, 6), (20, 6), (3, 3)])
+def test_the_while_loop_of_equinox(functions, max_steps, calls):
+    def loss(w, x):
+        step = lambda s: (w * s[0], s[1] + 1)
+        return eqxi.while_loop(lambda s: s[0] < 50.0, step, (x, 0), max_steps=max_steps, kind="lax")[0]
+
+    got = grad(loss, (0, 1), functions=functions)(2.0, 1.0)
+    np.testing.assert_allclose(got, [calls * 2.0 ** (calls - 1), 2.0**calls])

@@ -1,0 +1,70 @@
+"""Loops in the blocks of a recursion, which run only where the block does.
+
+Under `jax.vmap` every block runs in every lane, and what it gives is used in the lanes whose turn it is.  In the others
+it runs on whatever is there, on which a loop may never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax.extend.core as jex
+from jax import lax
+
+from compile_ccc.jaxprs import compat
+
+
+def has_loop(equations: Iterable[Any]) -> bool:
+    """Whether there is a `while` among equations, or in the programs of these."""
+    waiting = list(equations)
+    while waiting:
+        equation = waiting.pop()
+        if equation.primitive.name == "while":
+            return True
+        for program in jex.jaxprs_in_params(equation.params):
+            waiting += program.eqns
+    return False
+
+
+def guarded(jaxpr: Any, values: Sequence[Any], here: Any) -> list[Any]:
+    """The results of a program without constants, whose loops take no step where it is not `here`."""
+    env = dict(zip(jaxpr.invars, values, strict=True))
+    of = lambda v: v.val if type(v) is jex.Literal else env[v]
+    for equation in jaxpr.eqns:
+        results = _results(equation, [of(v) for v in equation.invars], here)
+        env.update(zip(equation.outvars, results, strict=True))
+    return [of(v) for v in jaxpr.outvars]
+
+
+def _results(equation: Any, operands: list[Any], here: Any) -> list[Any]:
+    inside, params = compat.called(equation), equation.params
+    if inside is not None and has_loop(inside.eqns):
+        return _of(inside, operands, here)
+    match equation.primitive.name:
+        case "while":
+            asks, step = params["cond_jaxpr"], params["body_jaxpr"]
+            first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+            goes_on = lambda s: here & _of(asks, [*operands[:first], *s], here)[0]
+            return lax.while_loop(goes_on, lambda s: _of(step, [*operands[first:second], *s], here), operands[second:])
+        case "cond" if has_loop([equation]):
+            branches = [lambda p=p: _of(p, operands[1:], here) for p in params["branches"]]
+            return lax.switch(operands[0], branches)
+        case "scan" if has_loop([equation]):
+            constants, carry = compat.scan_arity(params)
+
+            def one(s: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+                results = _of(params["jaxpr"], [*operands[:constants], *s, *x], here)
+                return results[:carry], results[carry:]
+
+            start, xs = operands[constants : constants + carry], operands[constants + carry :]
+            last, outputs = lax.scan(one, start, xs, params["length"], params["reverse"], params["unroll"])
+            return [*last, *outputs]
+        case _:
+            with equation.ctx.manager:
+                results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(params))
+            return results if equation.primitive.multiple_results else [results]
+
+
+def _of(program: Any, values: Sequence[Any], here: Any) -> list[Any]:
+    return guarded(program.jaxpr, [*program.consts, *values], here)

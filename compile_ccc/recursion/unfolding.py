@@ -1,0 +1,107 @@
+"""The body of a recursion as a program over arrays: operations, calls of itself, and choices in which it calls itself.
+
+    p ::= x = operation; p | x = self(a); p | x = choice i of p | ... | p; p | results
+
+Anything else in which the function itself turns up is refused: compiled code has no closure of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.extend.core as jex
+
+from combinators.errors import UnsupportedError, user_line
+from compile_ccc.carriers import eval_p, is_carrier
+from compile_ccc.jaxprs import compat
+
+type Atom = Any  # a variable or a literal of JAX
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """An equation of JAX in which the function itself does not come up."""
+
+    equation: Any
+
+
+@dataclass(frozen=True, eq=False)
+class SelfCall:
+    """x = self(a), by leaves."""
+
+    arguments: tuple[Atom, ...]
+    results: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """x = choice i of p | ... | p, where the function calls itself in one of the branches."""
+
+    number: Atom
+    branches: tuple[Body, ...]
+    results: tuple[Any, ...]
+
+
+type Step = Operation | SelfCall | Choice
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """Steps, and what comes out."""
+
+    steps: tuple[Step, ...]
+    results: tuple[Atom, ...]
+
+
+def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, Any]) -> Body:
+    """The body that a program is on these variables, of which one is the function itself.
+
+    `constants` gets the values of the variables that are constant.
+
+    Raises `UnsupportedError`, with the user's line, where the function itself is more than called.
+    """
+    jaxpr = program.jaxpr
+    outer = [jex.Var(v.aval) for v in jaxpr.constvars]
+    constants.update(zip(outer, program.consts, strict=True))
+    env: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*outer, *inputs), strict=True))
+    atom = lambda v: v if type(v) is jex.Literal else env[v]
+    steps: list[Step] = []
+    for equation in jaxpr.eqns:
+        operands = [atom(v) for v in equation.invars]
+        inside = compat.called(equation)
+        if not any(a is itself for a in operands):
+            results = [jex.Var(v.aval) for v in equation.outvars]
+            steps.append(Operation(equation.replace(invars=operands, outvars=results)))
+        elif equation.primitive is eval_p and _is_call(equation, operands, itself):
+            results = [jex.Var(v.aval) for v in equation.outvars]
+            steps.append(SelfCall(tuple(operands[1:]), tuple(results)))
+        elif equation.primitive.name == "cond" and not any(is_carrier(v.aval) for v in equation.outvars):
+            branches = [unfolded(branch, operands[1:], itself, constants) for branch in equation.params["branches"]]
+            results = [jex.Var(v.aval) for v in equation.outvars]
+            steps.append(Choice(operands[0], tuple(branches), tuple(results)))
+        elif inside is not None:
+            body = unfolded(inside, operands, itself, constants)
+            steps += body.steps
+            results = list(body.results)
+        else:
+            raise _refused(equation)
+        env.update(zip(equation.outvars, results, strict=True))
+    return Body(tuple(steps), tuple([atom(v) for v in jaxpr.outvars]))
+
+
+def _is_call(equation: Any, operands: list[Atom], itself: Any) -> bool:
+    """Whether an application is one of the function itself to arrays, and gives arrays."""
+    others = (*equation.invars[1:], *equation.outvars)
+    return operands[0] is itself and not equation.params["batch"] and not any(is_carrier(v.aval) for v in others)
+
+
+def _refused(equation: Any) -> UnsupportedError:
+    what = {"lam": "a function that captures it", "eval": "jax.vmap, or an argument"}
+    return UnsupportedError(
+        "a recursive function is more than called by itself, which cannot be compiled",
+        expected="calls of it, also in the branches of lax.cond and lax.switch",
+        got=f"it is taken into {what.get(equation.primitive.name, equation.primitive.name)}",
+        line=user_line(compat.frames(equation.source_info)),
+        hint="call it beside loops, maps and other functions, and hand them what it gives",
+    )
