@@ -129,3 +129,11 @@ def cata(type: Inductive) -> Cata:
             "this is no inductive type", expected="C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Rec))", got=repr(type)
         )
     return Cata(type)
+
+
+def annotate(type: Inductive) -> Cata:
+    """annotate(T) : ({constructor: function}, forest) ⇝ forest, with the result of `cata` at every node; see `Cata`.
+
+    A constructor's parts p become (p, result): a forest of `T.annotated(σ)`, in which rows that are no node are zero.
+    """
+    return Cata(cata(type).type, True)

@@ -208,10 +208,12 @@ class Cata(Combinator):
     """cata(T) : ({c: (τ[σ] ⇝ σ)}, T) ⇝ [σ], for an inductive type T with the constructors c : τ[T] ⇝ T.
 
     Each function is applied to its constructor's parts, with results in the place of values of the type.  There is one
-    result for each tree of a forest.
+    result for each tree of a forest.  If `every`, there is one for each node: annotate(T) : (..., T) ⇝ T', whose
+    constructors have parts (τ, σ), those of T with the result.
     """
 
     type: Any
+    every: bool = False
 
 
 @constructor

@@ -53,7 +53,6 @@ from tangents.control.loops import loop, mapping
 from tangents.control.named import call
 from tangents.control.recursion import recursion
 from tangents.control.solve import solve
-from tangents.control.trees import reduction
 from tangents.control.whiles import bounded, repetition
 from tangents.cotangents.leaves import dense
 from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
@@ -64,6 +63,7 @@ from tangents.spaces.functions import check_environments
 from tangents.spaces.listing import LIST, by_captures
 from tangents.spaces.public import from_public
 from tangents.spaces.space import Represented, Space
+from tangents.trees.rule import reduction
 
 SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 
@@ -156,8 +156,10 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return _by_captures(term, (hold(condition, space.is_leaf), *rest))
         case While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
+        case Cata() if space is LIST:
+            return _by_captures(term, x)
         case Cata():
-            return reduction(lambda f, x: rep(ENVIRONMENT, f, x), ENVIRONMENT, space, term, *x)
+            return reduction(lambda f, x: rep(space, f, x), space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case Fix():

@@ -81,4 +81,4 @@ def declared(name: str, parts: Type) -> Constructor:
 
 
 def _is_number(dtype: Any) -> bool:
-    return jnp.issubdtype(dtype, np.number) or dtype == bool
+    return jnp.issubdtype(dtype, np.number) or dtype == np.bool_

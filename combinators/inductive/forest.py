@@ -7,14 +7,14 @@ Results of all nodes are one array, too: constructor by constructor, those witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, starmap
 from typing import Any
 
 import jax
 
-from combinators.inductive.constructors import Constructor
+from combinators.inductive.constructors import Constructor, declared
 
 
 @partial(
@@ -22,7 +22,7 @@ from combinators.inductive.constructors import Constructor
     data_fields=["payloads", "valid", "source", "children", "parents", "tags", "places", "steps", "roots"],
     meta_fields=["constructors", "width"],
 )
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forest:
     """Trees of a type with these constructors.  `C.Inductive.encode` makes one, `decode` reads it.
 
@@ -47,6 +47,16 @@ class Forest:
     places: Any
     steps: Any
     roots: Any
+
+    def annotated(self, rows: dict[str, Any], type: Any) -> Forest:
+        """The forest with results at its nodes, of this type: one row for each of a constructor's."""
+        parts = {c.name: (c.form.unflatten(c.leaves), type) for c in self.constructors}
+        payloads = {name: (payload, rows[name]) for name, payload in self.payloads.items()}
+        return replace(self, constructors=tuple(starmap(declared, parts.items())), payloads=payloads)
+
+    def __repr__(self) -> str:
+        payloads = ", ".join(f"{name}={payload!r}" for name, payload in self.payloads.items())
+        return f"Forest({payloads}, width={self.width})"
 
     @property
     def leaves(self) -> list[Constructor]:

@@ -14,6 +14,7 @@ from combinators.inductive.constructors import Constructor, Rec, declared
 from combinators.inductive.forest import Forest
 from combinators.inductive.reading import Nodes, View, column, read
 from combinators.inductive.schedule import Schedule, schedule, size_class
+from combinators.types import Type
 
 
 class Inductive:
@@ -77,6 +78,10 @@ class Inductive:
                     inner = [made[int(child)] for child in forest.children[at, : c.arity]]
                     made[forest.first + at] = _node(forest, c, row, inner, build)
         return [made[int(root)] for root in forest.roots]
+
+    def annotated(self, result: Type) -> Inductive:
+        """The type whose constructors have the parts of this one's, and a `result`: the codomain of `annotate`."""
+        return Inductive(**{c.name: (c.form.unflatten(c.leaves), result) for c in self.constructors})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Inductive) and self.constructors == other.constructors
@@ -165,7 +170,7 @@ def _filled(
     order[:, :steps] = plan.kinds, starts[kinds[plan.kinds]] - first + places * plan.width
     return Forest(
         constructors, plan.width, payloads, valid, source, _int(children), _int(parents),
-        *order, np.asarray(steps, np.int32), _int(result[roots]),
+        order[0], order[1], np.asarray(steps, np.int32), _int(result[roots]),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import MalformedError
@@ -54,45 +54,58 @@ class Nodes:
 
 def read(constructors: Sequence[Constructor], values: Iterable[Any], view: View | None) -> Nodes:
     """The nodes of these trees.  Raises `MalformedError`."""
-    nodes, numbers = Nodes(constructors), {c.name: i for i, c in enumerate(constructors)}
-    looked = _view if view is None else view
+    nodes, looked = Nodes(constructors), _view if view is None else view
+    known = {c.name: _Plan(i, c) for i, c in enumerate(constructors)}
+    kinds, parents, sides, depths, owns = nodes.kind, nodes.parent, nodes.side, nodes.depth, nodes.own
     for tree in values:
-        nodes.roots.append(len(nodes.kind))
+        nodes.roots.append(len(kinds))
         open: set[int] = set()
-        stack: list[Any] = [(tree, -1, 0)]
+        stack: list[Any] = [(tree, -1, 0, 0)]
         while stack:
-            value, parent, side = stack.pop()
+            value, parent, side, depth = stack.pop()
             if side is _CLOSED:
                 open.discard(id(value))
                 continue
-            node = len(nodes.kind)
+            node = len(kinds)
             if id(value) in open:
                 raise _malformed(nodes, parent, side, "a tree holds itself", "a tree, which ends", "a cycle")
             if node == MOST:
                 raise _malformed(nodes, parent, side, "these trees have no end", f"at most {MOST} nodes", "more")
             name, parts = _seen(nodes, looked, value, parent, side)
-            kind = numbers.get(name, -1) if isinstance(name, str) else -1
-            if kind < 0:
+            plan = known.get(name) if isinstance(name, str) else None
+            if plan is None:
                 what = "a node is of no constructor of its type"
-                raise _malformed(nodes, parent, side, what, f"one of {', '.join(numbers)}", repr(name))
-            leaves = _leaves(nodes, constructors[kind], parts, parent, side)
-            nodes.kind.append(kind)
-            nodes.parent.append(parent)
-            nodes.side.append(side)
-            nodes.depth.append(0 if parent < 0 else nodes.depth[parent] + 1)
-            nodes.own.append(nodes.counts[kind])
-            nodes.counts[kind] += 1
-            payload, below = iter(nodes.columns[kind]), 0
-            if constructors[kind].arity:
+                raise _malformed(nodes, parent, side, what, f"one of {', '.join(known)}", repr(name))
+            if type(parts) is not tuple or len(parts) != plan.size:
+                parts = _leaves(nodes, plan.constructor, parts, parent, side)
+            kinds.append(plan.kind)
+            parents.append(parent)
+            sides.append(side)
+            depths.append(depth)
+            owns.append(nodes.counts[plan.kind])
+            nodes.counts[plan.kind] += 1
+            for column, i in zip(nodes.columns[plan.kind], plan.payload, strict=True):
+                column.append(parts[i])
+            if plan.inner:
                 open.add(id(value))
-                stack.append((value, -1, _CLOSED))
-            for leaf, part in zip(constructors[kind].leaves, leaves, strict=True):
-                if leaf is Rec:
-                    stack.append((part, node, below))
-                    below += 1
-                else:
-                    next(payload).append(part)
+                stack.append((value, -1, _CLOSED, 0))
+                for below, i in enumerate(plan.inner):
+                    stack.append((parts[i], node, below, depth + 1))
     return nodes
+
+
+class _Plan:
+    """What there is to know of a constructor: its number, which of its parts are nodes, and which are its payload.
+
+    `size` is the number of its parts, if their tuple is all that they are.
+    """
+
+    def __init__(self, kind: int, c: Constructor):
+        self.kind, self.constructor = kind, c
+        self.inner = [i for i, leaf in enumerate(c.leaves) if leaf is Rec]
+        self.payload = [i for i, leaf in enumerate(c.leaves) if leaf is not Rec]
+        is_flat = c.form == LEAF or (c.is_tuple and c.form.num_nodes == 1 + len(c.leaves))
+        self.size = len(c.leaves) if is_flat else -1
 
 
 def _seen(nodes: Nodes, view: View, value: Any, parent: int, side: Any) -> tuple[str, Any]:
@@ -152,7 +165,7 @@ def column(nodes: Nodes, kind: int, number: int, type: Any) -> Any:
 
 def _fits(values: Any, dtype: Any) -> bool:
     """Whether values can be of a dtype: ints as floats, and floats as shorter ones; ints that are in its range."""
-    if values.dtype.kind not in "biufc" and not jax.dtypes.issubdtype(values.dtype, np.number):
+    if values.dtype.kind not in "biufc" and not jnp.issubdtype(values.dtype, np.number):
         return False
     if dtype.kind in "biu" and values.dtype.kind in "biu":
         return bool(np.all(values.astype(dtype) == values)) and (dtype.kind == "b") == (values.dtype.kind == "b")

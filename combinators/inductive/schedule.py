@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-WIDTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # that are chosen among: few, since each is a program of its own
+WIDTHS = (32, 16, 8, 1)  # that are chosen among: each is a program of its own, and few rows cost more than they save
 WASTE = 1.15  # slots for each node, at most, in the width that is chosen
 
 

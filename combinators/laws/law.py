@@ -21,13 +21,19 @@ type Scheme = Any  # a type with names of type variables in it, Each for arrays,
 
 @dataclass(frozen=True)
 class Each:
-    """The scheme of an array of values of a scheme, as long as all arrays of the law; or empty if `empty`."""
+    """The scheme of an array of values of a scheme: of `count`, or as long as all such arrays of the law."""
 
     of: Scheme
-    empty: bool = False
+    count: int | None = None
 
     def __repr__(self) -> str:
-        return "[]" if self.empty else f"[{_text(self.of)}]"
+        return (
+            "[]"
+            if self.count == 0
+            else f"[{_text(self.of)}]"
+            if self.count is None
+            else f"[{self.count} {_text(self.of)}]"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,8 @@ def instantiate(scheme: Scheme, types: Mapping[str, Type], length: int) -> Type:
             return Tensor(())
         case str():
             return types[scheme]
-        case Each(of, empty):
-            return Array(0 if empty else length, instantiate(of, types, length))
+        case Each(of, count):
+            return Array(length if count is None else count, instantiate(of, types, length))
         case Hom(dom, cod):
             return Function(instantiate(dom, types, length), instantiate(cod, types, length))
         case _:

@@ -62,7 +62,7 @@ LOOPS = [
         {"f": (("d", "a"), "b"), "h": ("c", "d")}, elements=("a", "b"),
     ),
     Law(
-        "fold of nothing", "map and fold", ("s", Each("a", empty=True)), "s",
+        "fold of nothing", "map and fold", ("s", Each("a", count=0)), "s",
         lambda f: (prod(function(f), Proj(0), Proj(1)) >> _fold, Proj(0)), {"f": (("s", "a"), "s")},
         plain=("s",), elements=("a",), oriented=True, source="Meijer, Fokkinga, Paterson 1991",
     ),

@@ -13,6 +13,7 @@ from combinators.building import call, checkpoint, curry, prod
 from combinators.context import Context
 from combinators.laws.law import Hom, Law, both
 from combinators.laws.loops import LOOPS
+from combinators.laws.trees import TREES
 from combinators.primitives import primitive
 from combinators.sums import Sum, case, inject, tag
 from combinators.terms import Const, Eval, Extend, Fold, Id, Map, Proj, Term
@@ -209,4 +210,4 @@ _FIGURE_4 = [
     ),
 ]  # fmt: skip
 
-LAWS: tuple[Law, ...] = (*_CATEGORY, *_PRODUCTS, *_EXPONENTIALS, *_CONSTANTS, *_COPRODUCTS, *LOOPS, *_FIGURE_4)
+LAWS: tuple[Law, ...] = (*_CATEGORY, *_PRODUCTS, *_EXPONENTIALS, *_CONSTANTS, *_COPRODUCTS, *LOOPS, *TREES, *_FIGURE_4)

@@ -18,7 +18,7 @@ from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
-from combinators.meaning.trees import domain_at, results, taken
+from combinators.meaning.trees import by_constructor, domain_at, results, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
@@ -117,9 +117,7 @@ def evaluate(term: Term, x: Any) -> Any:
         case Cata():
             if (recorded := in_program(term, x)) is not None:
                 return recorded[0]
-            functions, forest = x
-            node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
-            return taken(results(node, forest, carried(term, *x)), forest.roots)
+            return _folds(term, *x)
         case Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):
@@ -155,6 +153,17 @@ def _called(term: Call) -> Any:
 
     call.__name__ = call.__qualname__ = term.name
     return _jitted.get(term) or _jitted.put(term, jax.jit(call))
+
+
+def _folded(term: Cata, functions: Any, forest: Any) -> Any:
+    """A fold over trees, which is compiled once for its types, or its loop would be anew at each call."""
+    type = carried(term, functions, forest)
+    node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
+    rows = results(node, forest, type)
+    return forest.annotated(by_constructor(forest, rows), type) if term.every else taken(rows, forest.roots)
+
+
+_folds = Runs("folds over trees", _folded)
 
 
 def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:

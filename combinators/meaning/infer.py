@@ -132,7 +132,7 @@ def _infer(term: Term, x: Type) -> Type:
         case While():
             return loops.repeated(_apply, term, *loops.function_and(term, x, 3))
         case Cata():
-            return trees.of_roots(_apply, term, x)
+            return trees.codomain(_apply, term, x)
         case Solve(aux):
             return _solved(term, aux, *loops.function_and(term, x, 5))
         case Fix():

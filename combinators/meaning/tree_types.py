@@ -40,18 +40,24 @@ def result(apply: Apply, term: Cata, x: Type) -> Type:
     return found
 
 
-def of_roots(apply: Apply, term: Cata, x: Type) -> Type:
-    """[σ], of which there is one for each tree."""
-    found = result(apply, term, x)
-    return Array(x[1].roots.shape[0], found)
+def codomain(apply: Apply, term: Cata, x: Type) -> Type:
+    """[σ], of which there is one for each tree; or the forest with one at each node."""
+    found, forest = result(apply, term, x), x[1]
+    if term.every:
+        return forest.annotated({c.name: Array(forest.room(c), found) for c in forest.constructors}, found)
+    return Array(forest.roots.shape[0], found)
 
 
 def checked(term: Cata, x: Type) -> tuple[dict[str, Any], Forest]:
     """The functions and the forest, of types or of values.  Raises `CompositionError`."""
     functions, forest = x if isinstance(x, tuple) and len(x) == 2 else (None, None)
-    if isinstance(functions, dict) and isinstance(forest, Forest) and forest.constructors == term.type.constructors:
-        if functions.keys() == {c.name for c in forest.constructors}:
-            return functions, forest
+    if (
+        isinstance(functions, dict)
+        and isinstance(forest, Forest)
+        and forest.constructors == term.type.constructors
+        and functions.keys() == {c.name for c in forest.constructors}
+    ):
+        return functions, forest
     names = ", ".join(f"{c.name!r}: f" for c in term.type.constructors)
     raise CompositionError(
         f"the domain of {term} is not right", part=term, expected=f"({{{names}}}, a forest of {term.type})",

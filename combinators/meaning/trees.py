@@ -30,7 +30,7 @@ def results(node: Callable[[Constructor, list[Any], Any], Any], forest: Forest, 
         return rows
 
     def step(number: Any, rows: Any) -> Any:
-        at = jnp.asarray(forest.places)[number] + jnp.arange(forest.width)
+        at = jnp.asarray(forest.places)[number] + jnp.arange(forest.width, dtype=jnp.int32)
 
         def of(c: Constructor, at: Any) -> Any:
             below = [taken(rows, child) for child in jnp.asarray(forest.children)[at][: c.arity]]
@@ -50,3 +50,15 @@ def domain_at(c: Constructor, below: list[Any], forest: Forest, row: Any) -> Any
 def taken(x: Any, at: Any) -> Any:
     """A row of arrays, or some of them."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[at], x)
+
+
+def by_constructor(forest: Forest, rows: Any) -> dict[str, Any]:
+    """The results of all nodes as those of each constructor's, zero in rows that are no node."""
+    starts = forest.starts()
+
+    def own(c: Constructor) -> Any:
+        at, valid = starts[c.name], jnp.asarray(forest.valid[c.name])
+        masked = lambda x: jnp.where(jnp.reshape(valid, (-1, *(1,) * (x.ndim - 1))), x, jnp.zeros_like(x))
+        return jax.tree.map(lambda all: masked(all[at : at + len(valid)]), rows)
+
+    return {c.name: own(c) for c in forest.constructors}

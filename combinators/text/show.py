@@ -156,8 +156,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc("map")
         case While(max_steps):
             return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
-        case Cata(type):
-            return wl.TextDoc(f"cata({type})")
+        case Cata(type, every):
+            return wl.TextDoc(f"{'annotate' if every else 'cata'}({type})")
         case Solve():
             return wl.TextDoc("solve")
         case Fix():

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from combinators.inductive.constructors import Constructor
 from combinators.meaning.infer import carried
-from combinators.meaning.trees import results, taken
+from combinators.meaning.trees import by_constructor, results, taken
 from combinators.terms import Cata
 from compile_ccc.jaxprs.recording import record
 from tangents.duals import dual, pair, primal, tangents, widened
@@ -21,8 +21,7 @@ type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
 def reduction(apply: Apply, term: Cata, functions: dict[str, Any], forest: Any) -> Any:
     """D[cata] (functions, forest): results have tangents where some node's has one."""
     plain, type = primal(forest), carried(term, *primal((functions, forest)))
-    active, reached = set[int](), set[int]()
-    types = jax.tree.leaves(type)
+    active, types = set[int](), jax.tree.leaves(type)
 
     def node(c: Constructor, below: list[Any], row: Any) -> Any:
         payload = dual(*taken(pair(forest.payloads[c.name]), row))
@@ -30,16 +29,20 @@ def reduction(apply: Apply, term: Cata, functions: dict[str, Any], forest: Any) 
         reached.update(tangents(y))
         return widened(y, active)
 
+    def type_now() -> Any:
+        return type, {i: types[i] for i in sorted(active)}
+
+    def once() -> Any:
+        zero = jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), type_now())
+        return [node(c, [zero] * c.arity, jnp.int32(0)) for c in plain.constructors]
+
     while True:
-        of_type = lambda: (type, {i: types[i] for i in sorted(active)})
-        once = lambda: [node(c, [_zero(of_type())] * c.arity, jnp.int32(0)) for c in plain.constructors]
+        reached = set[int]()
         record(once)
         if reached <= active:
             break
-        active = active | reached
-    rows = results(node, plain, of_type())
+        active |= reached
+    rows = results(node, plain, type_now())
+    if term.every:
+        return forest.annotated({name: dual(*own) for name, own in by_constructor(plain, rows).items()}, type)
     return dual(*taken(rows, plain.roots))
-
-
-def _zero(type: Any) -> Any:
-    return jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), type)

@@ -34,7 +34,7 @@ def test_a_law_holds_in_every_reading(law):
 def test_the_laws_are_about_all_that_they_should_be():
     groups = {law.group for law in C.LAWS}
     assert groups == {
-        "category", "products", "exponentials", "const", "coproducts", "map and fold", "recursion",
+        "category", "products", "exponentials", "const", "coproducts", "map and fold", "trees", "recursion",
         "paper 003, figure 4",
     }  # fmt: skip
     assert len({str(law) for law in C.LAWS}) == len(C.LAWS) >= 50

@@ -15,11 +15,12 @@ from tests.mutants import (
     of_rows,
     of_spaces,
     of_terms,
+    of_trees,
     of_whiles,
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_recursion.CHECKS}
+CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -28,6 +29,7 @@ MUTANTS = {
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
     **of_whiles.MUTANTS,
+    **of_trees.MUTANTS,
     **of_recursion.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,

@@ -1,18 +1,13 @@
-"""Representation of folds over trees: an iterated `eval`, some nodes of one constructor at a time.
+"""The loops over the steps of trees, forwards and backwards.
 
-    nodes without others below them at once; then step by step `width` nodes: their results are rows of one array, in
-    the order of the steps, so that each step reads rows and writes those next to each other              forwards
-    from the last step on: the cotangents of a node's children are rows next to each other, at the place of the node;
-    since a node is the child of one alone, a step reads its cotangents there, and nothing is added up   backwards
-
-Cotangents of what the functions captured are contracted after the loop where that is cheaper (`sums.py`).  Rows that
-are no node repeat one, and what comes of them is masked.  In the list tangent, functions are what they captured, and
-`Captured` stands for the list of their calls, as in a while.
+Results are rows of one array, in the order of the steps, so that each step reads rows and writes those next to each
+other.  So are the cotangents of a node's children, at the place of the node: it is the child of one alone, reads its
+cotangents there, and nothing is added up.  What is kept for the way back, and cotangents, have arrays of their own, and
+no array that is written in a loop is read there but by rows, or XLA would copy it in each step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,67 +16,22 @@ from jax import lax
 
 from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
-from combinators.meaning.infer import carried
-from combinators.terms import Cata
 from combinators.types import Type
 from compile_ccc.jaxprs.conds import switch
-from tangents.control.nodes import Nodes, Pulling
-from tangents.cotangents.leaves import arriving, placed
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, release, remark
-from tangents.spaces.captured import captured, opened
-from tangents.spaces.space import Representation, Represented, Space
+from tangents.control.contractions import masked
+from tangents.trees.nodes import Nodes, Pulling
 
 type Rows = list[Any]
 type Found = dict[int, Any]  # cotangents by the numbers of their leaves
 
 
-def reduction(
-    rep: Representation, inside: Space, space: Space, term: Cata, functions: dict[str, Any], forest: Any
-) -> Represented:
-    """The rule of cata; nodes are represented in the tangent space `inside`, in which functions are not leaves."""
-    leaf, listed = inside.is_leaf, functions
-    functions, plain = opened(functions), release(forest)
-    type = carried(term, release(functions), plain)
-    nodes = _nodes(lambda c, held: Nodes(rep, inside, c, functions[c.name], forest, type, held), plain, type)
-    held = nodes[plain.constructors[0].name].held
-    loops = _Loops(plain, nodes, type)
-    results, kept = loops.forwards()
-    form = jax.tree.structure(type)
-    roots = remark(form.unflatten([gathered(x, plain.roots) for x in results]), held, leaf)
-    if all(held):
-        return roots, nothing
-
-    def pullback(g: Cotangent) -> Cotangent:
-        given = arriving(g, roots, leaf)
-        if not given:
-            return ZERO
-        g_functions, g_payloads = Sparse(), Sparse()
-        for name, (of_function, of_payload) in loops.backwards(results, kept, given).items():
-            found = placed(of_function, functions[name], leaf)
-            g_functions[name] = captured(found, functions[name], listed[name], space)
-            g_payloads[name] = placed(of_payload, forest.payloads[name], leaf)
-        return Sparse({0: g_functions, 1: Sparse({"payloads": g_payloads})})
-
-    return roots, pullback
-
-
-def _nodes(made: Callable[[Constructor, tuple[bool, ...]], Nodes], forest: Forest, type: Type) -> dict[str, Nodes]:
-    """The nodes of all constructors; a leaf of the results is held only if no constructor makes it active."""
-    held = (True,) * len(jax.tree.leaves(type))
-    ordered = [*forest.leaves, *forest.inner]
-    while True:
-        nodes = {c.name: made(c, held) for c in ordered}
-        if all(n.stays == held for n in nodes.values()):
-            return nodes
-        held = tuple(all(column) for column in zip(held, *(n.stays for n in nodes.values()), strict=True))
-
-
-class _Loops:
+class Loops:
     """The loops over the steps of a forest, for the nodes of its constructors."""
 
     def __init__(self, forest: Forest, nodes: dict[str, Nodes], type: Type):
         self.forest, self.nodes, self.types = forest, nodes, jax.tree.leaves(type)
         self.inner, self.starts, self.width, self.first = forest.inner, forest.starts(), forest.width, forest.first
+        self.ordered = [*forest.leaves, *forest.inner]  # as their results are
         self.spare = 0 if len(self.inner) == 1 else self.width  # rows to which what is nobody's is written
 
     def forwards(self) -> tuple[Rows, dict[str, Rows]]:
@@ -113,21 +63,23 @@ class _Loops:
         results, buffers = lax.fori_loop(0, self.forest.steps, body, (results, buffers))
         return results, kept | buffers
 
-    def backwards(self, results: Rows, kept: dict[str, Rows], given: Found) -> dict[str, tuple[Found, Found]]:
-        """The cotangents of function and payload of each constructor, from those of the roots."""
-        numbers, pulling = self._active(set(given))
+    def backwards(
+        self, results: Rows, kept: dict[str, Rows], of_roots: Found, of_all: Found
+    ) -> dict[str, tuple[Found, Found]]:
+        """The cotangents of function and payload of each constructor, from those of the roots, and of all results."""
+        numbers, pulling = self._active({*of_roots, *of_all})
         room, most = self.forest.children.shape
         zeros = lambda i, count: jnp.zeros((count, *self.types[i].shape), self.types[i].dtype)
-        of_roots = {i: given[i] if i in given else zeros(i, self.forest.roots.shape[0]) for i in numbers}
-        above = {i: jnp.concatenate([zeros(i, room * most), of_roots[i], zeros(i, 1)]) for i in numbers}
+        given = lambda i: of_roots[i] if i in of_roots else zeros(i, self.forest.roots.shape[0])
+        above = {i: jnp.concatenate([zeros(i, room * most), given(i), zeros(i, 1)]) for i in numbers}
         sums = {c.name: pulling[c.name].zeros for c in self.inner}
         buffers = {c.name: pulling[c.name].blank(self.forest.room(c) + self.spare) for c in self.inner}
 
         def body(count: Any, carry: Any) -> Any:
             above, sums, buffers = carry
             tag, at = self._step(self.forest.steps - 1 - count)
-            parents = _slice(self.forest.parents, self.first + at, self.width)
-            g = {i: gathered(above[i], parents) for i in numbers}
+            own = {i: _slice(g, self.first + at, self.width) for i, g in of_all.items()}
+            g = _arriving(above, _slice(self.forest.parents, self.first + at, self.width), own)
             below = self._below(results, at)
 
             def of(c: Constructor) -> Any:
@@ -153,15 +105,32 @@ class _Loops:
             start = (above, sums, buffers)
             above, sums, buffers = lax.fori_loop(0, self.forest.steps, body, start)
         found: dict[str, tuple[Found, Found]] = {}
-        for c in self.forest.constructors:
-            start, room = self.starts[c.name], self.forest.room(c)
-            rows = slice(start, start + room)
-            g = {i: gathered(above[i], self.forest.parents[rows]) for i in numbers}
+        for c in self.ordered:
+            rows, room = self._rows(c), self.forest.room(c)
+            g = _arriving(above, self.forest.parents[rows], {i: g[rows] for i, g in of_all.items()})
             inputs = [self._all_below(c, results), self._payload(c)]
             stacked = None if not c.arity else (sums[c.name], [x[:room] for x in buffers[c.name]])
-            of_all = [x[:room] for x in kept[c.name]], [x[rows] for x in results], inputs, g, self.forest.valid[c.name]
-            found[c.name] = pulling[c.name].totals(stacked, *of_all)
+            saved, ys = [x[:room] for x in kept[c.name]], [x[rows] for x in results]
+            found[c.name] = pulling[c.name].totals(stacked, saved, ys, inputs, g, self.forest.valid[c.name])
         return found
+
+    def of_constructors(self, results: Rows) -> dict[str, Rows]:
+        """The results by constructors, zero in rows that are no node."""
+        return {c.name: [masked(x[self._rows(c)], self.forest.valid[c.name]) for x in results] for c in self.ordered}
+
+    def of_all(self, given: dict[str, Found]) -> Found:
+        """The cotangents of all results from those of each constructor's nodes."""
+        numbers = sorted({i for found in given.values() for i in found})
+
+        def of(c: Constructor, i: int) -> Any:
+            zeros = jnp.zeros((self.forest.room(c), *self.types[i].shape), self.types[i].dtype)
+            return given[c.name].get(i, zeros)
+
+        return {i: jnp.concatenate([of(c, i) for c in self.ordered]) for i in numbers}
+
+    def _rows(self, c: Constructor) -> slice:
+        """Where the results of a constructor are."""
+        return slice(self.starts[c.name], self.starts[c.name] + self.forest.room(c))
 
     def _active(self, active: set[int]) -> tuple[list[int], dict[str, Pulling]]:
         """The leaves of the results whose cotangents arrive at some node, and the pullbacks of nodes for these."""
@@ -213,6 +182,12 @@ class _Loops:
         """The cotangents of the children of each node next to each other."""
         rows = jnp.stack([blank if x is None else x for x in columns], 1)
         return jnp.reshape(rows, (-1, *rows.shape[2:]))
+
+
+def _arriving(above: Found, parents: Any, own: Found) -> Found:
+    """The cotangents of nodes: what their parents have for them, and what comes from outside."""
+    of_parents = {i: gathered(g, parents) for i, g in above.items()}
+    return {i: lax.add(g, own[i]) if i in own else g for i, g in of_parents.items()}
 
 
 def gathered(x: Any, rows: Any) -> Any:

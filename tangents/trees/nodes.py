@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from combinators.inductive.constructors import Constructor, Rec
-from combinators.inductive.forest import Forest
 from combinators.types import Type
 from compile_ccc.jaxprs.recording import record, recorded, row_types
 from tangents.control.contractions import masked

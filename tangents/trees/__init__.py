@@ -1,0 +1,1 @@
+"""Folds over trees in reverse mode."""
