@@ -2,7 +2,7 @@
 
 import combinators as C
 from combinators.memo import caches, clear_caches
-from compile_ccc import Arrow, Lam, black_box, ccc, function, lower, trace, translate
+from compile_ccc import Arrow, Lam, black_box, ccc, fix, function, lower, trace, translate
 from tangents import (
     Block,
     Calls,
@@ -62,6 +62,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "fixed_point",
+    "fix",
     "function",
     "grad",
     "grad_and_hvp",

@@ -8,11 +8,12 @@ cotangent, and what depends on them alone is computed without a pullback.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from combinators.base import Composable, only_terms, term_on
+from combinators.building import prod
 from combinators.context import Context, extend
 from combinators.depth import deep
 from combinators.edges import one_of
@@ -117,8 +118,9 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
-        case Prod():
-            return _product(space, term, x)
+        case Prod(parts):
+            shared = term if len({*parts}) == len(parts) else _shared(term, space.shares)
+            return _product(space, term, x) if shared is term else rep(space, shared, x)
         case Proj(key):
             return component(x, key, term), _placed(_key(x, key))
         case Extend(e):
@@ -146,7 +148,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
             captures = (lambda: _by_captures(term, x)) if space is LIST else None
-            return loop(lambda f, x: rep(space, f, x), space, term, *x, captures)
+            return loop(lambda f, x: rep(space, f, x), space, term, *x, by_captures=captures)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
         case While(max_steps) if space is LIST and max_steps is not None:
@@ -194,34 +196,30 @@ def _placed(key: Any) -> LinearMap:
 
 
 def _product(space: Space, term: Prod, x: Any) -> Represented:
-    """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn); equal parts run once if they may."""
-    plan, order = _plan(space, term.parts, _keys(term.form))
-    made = [rep(space, f, x) for f, _ in plan]
+    """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn)."""
+    made = [rep(space, f, x) for f in term.parts]
 
     def pullback(g: Cotangent) -> Cotangent:
         total: Cotangent = ZERO
-        for (_, places), (_, pb) in zip(plan, made, strict=True) if g is not ZERO else ():
-            part = reduce(plus, map(g.part, places))
+        for key, (_, pb) in zip(_keys(term.form), made, strict=True) if g is not ZERO else ():
+            part = g.part(key)
             if part is not ZERO:
                 total = plus(total, pb(part))
         return total
 
-    return term.form.unflatten([made[i][0] for i in order]), pullback
+    return term.form.unflatten([y for y, _ in made]), pullback
 
 
-type Plan = tuple[list[tuple[Term, list[Any]]], Sequence[int]]
-
-
-def _plan(space: Space, parts: tuple[Term, ...], keys: tuple[Any, ...]) -> Plan:
-    """The parts to run with the keys of their places, and which of them each place gets."""
-    if len({*parts}) == len(parts):
-        return [(f, [key]) for f, key in zip(parts, keys, strict=True)], range(len(parts))
-    places: dict[Any, tuple[Term, list[Any]]] = {}
-    names = [f if space.shares(f) else key for key, f in zip(keys, parts, strict=True)]
-    for name, key, f in zip(names, keys, parts, strict=True):
-        places.setdefault(name, (f, []))[1].append(key)
-    numbers = {name: i for i, name in enumerate(places)}
-    return list(places.values()), [numbers[name] for name in names]
+@remembered(entries=1024)
+def _shared(term: Prod, may: Callable[[Term], bool]) -> Term:
+    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may and is an operation."""
+    again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, Id | Proj | Const) and may(f)}
+    if not again:
+        return term
+    bound = {f if f in again else i: f for i, f in enumerate(term.parts)}
+    places = {name: Proj(i) for i, name in enumerate(bound)}
+    parts = [places[f if f in again else i] for i, f in enumerate(term.parts)]
+    return Compose((prod(Context(*bound.values())), Prod(tuple(parts), term.form)))
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:

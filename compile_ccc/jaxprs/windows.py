@@ -45,10 +45,10 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
     """The equations of such a sum; None for any other."""
     operands: list[Any] = equation.invars
     for x, window in (operands, operands[::-1]):
-        update = None if type(window) is jex.Literal else made.get(window)
+        update = _maker(window, made)
         if type(x) is jex.Literal or update is None or x.aval.shape != window.aval.shape:
             continue
-        zeros = None if type(update.invars[0]) is jex.Literal else made.get(update.invars[0])
+        zeros = _maker(update.invars[0], made)
         if zeros is None or not writes_zeros(zeros):
             continue
         _, *rest = update.invars
@@ -62,12 +62,17 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
     return None
 
 
+def _maker(value: Any, made: dict[Any, Any]) -> Any:
+    """The equation that gives a value; None for a literal, and for an input."""
+    return None if type(value) is jex.Literal else made.get(value)
+
+
 def _erases(update: Any, window: list[Any], made: dict[Any, Any]) -> bool:
     """Whether an update writes zeros just there where this window is."""
     operands: list[Any] = update.invars
     _, zeros, *starts = operands
     is_there = len(starts) == len(window) - 1 and all(map(_is_one, starts, window[1:]))
-    written = None if type(zeros) is jex.Literal else made.get(zeros)
+    written = _maker(zeros, made)
     return is_there and zeros.aval.shape == window[0].aval.shape and written is not None and writes_zeros(written)
 
 

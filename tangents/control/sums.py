@@ -120,15 +120,18 @@ class Sums:
         """The values whose sums are better worked out after the loop, of which these are there as rows, or `further`
         ones may be: what they are made of, and whether by a contraction."""
         later: dict[Any, tuple[list[Any], bool]] = {}
+        carried: dict[Any, int] = dict.fromkeys(rows, 0)  # numbers, for the sum of a value
         for e, varying, contracts in self._ways:
             (v,) = e.outvars
+            size = 0
             if contracts:
                 more = {*varying} - rows
                 better = not more or (further and 2 * _size(more) <= v.aval.size)
             else:
-                better = any(x in rows or x in later for x in varying) or _size(varying) < v.aval.size
+                size = sum([carried.get(x, x.aval.size) for x in varying])
+                better = size < v.aval.size or (size == v.aval.size and any(x in carried for x in varying))
             if better:
-                later[v] = varying, contracts
+                later[v], carried[v] = (varying, contracts), size
         return later
 
     def _reached(self, rows: set[Any], further: bool = True) -> tuple[list[Any], list[Any]]:

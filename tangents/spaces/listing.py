@@ -79,7 +79,8 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
     def again(s: Any, gr: Any, made: Any) -> Cotangent:
         r, pb = silently(lambda: rep(f.body, extend(t, hold(s, is_leaf))))
         g = fitted(gr, r, is_function)
-        return masked(split(pb(g if is_leaf is is_function else of_captures(rep, g, r)), t)[0], made)
+        g = g if is_leaf is is_function else of_captures(rep, g, r)
+        return masked(split(pb(g), t)[0], made)
 
     total: Cotangent = ZERO
     for block in calls.blocks:

@@ -53,7 +53,7 @@ def reduction(rep: Representation, space: Space, term: Cata, functions: dict[str
     result = forest.annotated(rows, type)
 
     def pullback(g: Cotangent) -> Cotangent:
-        of_payloads = ZERO if g is ZERO else g.part("payloads")
+        of_payloads: Cotangent = ZERO if g is ZERO else g.part("payloads")
         if of_payloads is ZERO:
             return ZERO
         given = {name: parts(of_payloads.part(name)) for name in rows}

@@ -63,8 +63,8 @@ MUTANTS = {
         "a logarithm in a branch",
         Code(
             listing.pull_calls,
-            "masked(split(pb(fitted(gr, r, is_leaf)), t)[0], made)",
-            "split(pb(fitted(gr, r, is_leaf)), t)[0]",
+            "masked(split(pb(g), t)[0], made)",
+            "split(pb(g), t)[0]",
         ),
     ),
     "calls made again for a row are not stacked": (

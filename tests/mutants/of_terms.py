@@ -20,7 +20,7 @@ MUTANTS = {
     ),
     "a product forgets its last component": (
         "components",
-        Code(represent._product, "zip(plan, made, strict=True)", "zip(plan[:-1], made, strict=False)"),
+        Code(represent._product, "made, strict=True", "made[:-1], strict=False"),
     ),
     "a product swaps its components": (
         "components",
@@ -28,7 +28,11 @@ MUTANTS = {
     ),
     "a part counts once for its two places": (
         "one part in two places",
-        Code(represent._product, "reduce(plus, map(g.part, places))", "g.part(places[0])"),
+        Code(represent._product, "total = plus(total, pb(part))", "total = pb(part)"),
+    ),
+    "equal parts take the place of the first part": (
+        "one part in two places",
+        Code(represent._shared, "Proj(i) for i, name", "Proj(0) for i, name"),
     ),
     "proj puts the cotangent one place on": (
         "components",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from diffcurry import C, function, grad, value_and_grad
+from diffcurry import C, fix, function, grad, value_and_grad
 
 R = C.Tensor()
 
@@ -65,6 +65,18 @@ def test_b5_the_gradient_takes_the_steps_that_were_taken(functions):
     close(value_and_grad(grown, functions=functions)(1.0), (1.01**10, 1.01**10), 1e-5)
     jax.effects_barrier()
     assert len(taken) == 10
+
+
+def test_c1_a_recursion_that_ends_where_a_value_says_so(functions, compilations):
+    def falling(x, n):
+        f = lambda self, x, n: lax.cond(n == 0, lambda: 1.0, lambda: x * self(x - 1, n - 1))
+        return fix(f, R, C.Tensor((), int))(x, n)
+
+    slope = jax.jit(value_and_grad(falling, functions=functions))
+    close(slope(5.0, 3), (60.0, 47.0), 1e-6)
+    compilations.new()
+    close([slope(5.0, n) for n in (0, 1, 4)], [(1.0, 0.0), (5.0, 1.0), (120.0, 154.0)], 1e-6)
+    assert compilations.new() == 0
 
 
 def test_d1_a_function_as_the_state(functions):

@@ -139,7 +139,9 @@ def test_terms_are_of_every_kind():
     examples = drawn(terms(domain, size=12), 180)
     kinds = {k for k in vars(C.terms).values() if isinstance(k, type) and issubclass(k, C.Term) and k is not C.Term}
     missing = kinds - {type(t) for term in examples for t, _ in inside(term)}
-    assert missing == {C.terms.Operator, C.terms.Solve, C.terms.Cata}, "no derivatives of calls; no solutions; no trees"
+    assert missing == {C.terms.Operator, C.terms.Solve, C.terms.Cata, C.terms.Fix}, (
+        "no calls; no solutions; no trees; no end"
+    )
     uses = [[reads(term, len(domain))[len(domain) + i] for i in range(lets(term))] for term in examples]
     assert sum(max(u, default=0) > 1 for u in uses) > 5, "sharing"
     assert sum(min(u, default=1) == 0 for u in uses) > 5, "dead variables"

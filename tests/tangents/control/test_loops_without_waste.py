@@ -92,6 +92,18 @@ def test_what_is_smaller_than_what_a_step_keeps_is_carried():
     assert names(backward).count("dot_general") == 2  # of the state, and of the matrix
 
 
+def test_a_sum_of_two_is_carried_as_one():
+    along = np.array([[0.3, -0.7]])
+
+    def loss(w, xs, h):  # of the cotangents of w one is that of its two products, taken apart 2 + 4 numbers
+        return jnp.sum(lax.scan(lambda h, x: (jnp.tanh(h @ w) * (along.astype(w.dtype) @ w) + x, None), h, xs)[0])
+
+    check(loss, draw(2, 2), draw(4), draw(64, 2))
+    program = jax.make_jaxpr(grad(loss))(*(x.astype("float32") for x in (draw(2, 2), draw(4), draw(64, 2))))
+    *_, backward = scans(program.jaxpr)
+    assert sorted(v.aval.shape for v in backward.outvars) == [(2, 2), (64, 2)]
+
+
 def test_a_cell_that_is_a_call_of_its_own():
     @jax.jit
     def cell(w, h, x):

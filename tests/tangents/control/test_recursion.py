@@ -9,7 +9,7 @@ from jax import lax
 import combinators as C
 from combinators.memo import clear_caches
 from compile_ccc import ccc, fix, function
-from tangents import grad, hvp, jvp, represent, value_and_grad
+from tangents import grad, jvp, represent, value_and_grad
 from tangents.control import whiles
 from tests.counted import equations
 
@@ -113,7 +113,6 @@ def test_forward_mode_and_derivatives_of_derivatives():
     np.testing.assert_allclose(jvp(f, (5.5,), (2.0,)), (value, 2.0 * slope), rtol=1e-12)
     np.testing.assert_allclose(grad(grad(f))(5.5), curve, rtol=1e-12)
     np.testing.assert_allclose(jvp(grad(f), (5.5,), (1.0,)), (slope, curve), rtol=1e-12)
-    np.testing.assert_allclose(hvp(f, (5.5,), (3.0,)), 3.0 * curve, rtol=1e-12)
     np.testing.assert_allclose(grad(lambda x: jvp(f, (x,), (1.0,))[1])(5.5), curve, rtol=1e-12)
 
 
