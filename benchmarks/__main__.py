@@ -1,4 +1,4 @@
-"""`python -m benchmarks models`, `scaling`, `calls`, `loops` and `suites`."""
+"""`python -m benchmarks models`, `scaling`, `calls`, `loops`, `trees` and `suites`."""
 
 from benchmarks.command import main
 

@@ -19,6 +19,7 @@ from benchmarks.peers import JAX, OURS
 from benchmarks.plot import plot
 from benchmarks.scaling import LENGTHS, PROGRAMS, scaling
 from benchmarks.suites.run import add_options, suites
+from benchmarks.trees.rows import ROWS, tree_row
 
 ITSELF = "jax and itself"  # the row that shows the noise: the transformer by JAX, twice
 
@@ -44,7 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
     loops = commands.add_parser("loops", help="recurrent networks, and whiles, against JAX and Equinox")
     loops.add_argument("--rounds", type=_count, default=15, metavar="N", help="pairs of batches of runs (15)")
     loops.set_defaults(run=_loops, names=[*LOOPS])
-    for command in (models, sizes, dispatch, loops):
+    forests = commands.add_parser("trees", help="a TreeLSTM, against PyTorch and JAX")
+    forests.add_argument("--rounds", type=_count, default=5, metavar="N", help="pairs of epochs (5)")
+    forests.set_defaults(run=_trees, names=[*ROWS])
+    for command in (models, sizes, dispatch, loops, forests):
         command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
     tests = commands.add_parser("suites", help="the tests of other projects, with our derivatives")
@@ -98,6 +102,19 @@ def _loops(names: list[str], options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         Console().print(tables.loops(rows))
+    return 0
+
+
+def _trees(names: list[str], options: argparse.Namespace) -> int:
+    measured = {name: tree_row(name, options.rounds) for name in names}
+    rows = [row for row in measured.values() if row]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(tables.trees(rows))
+    if left_out := [name for name, row in measured.items() if not row]:
+        missing = "PyTorch is not installed, which the extra `trees` is for; left out are"
+        Console(stderr=True).print(f"{missing} {'; '.join(left_out)}")
     return 0
 
 

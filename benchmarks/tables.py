@@ -69,6 +69,15 @@ def loops(rows: list[Row]) -> Table:
     return table
 
 
+def trees(rows: list[Row]) -> Table:
+    """Trees: an epoch of ours over one of the peer's, and seconds of both: of it, and of the first one."""
+    table = _table("ours / the peer's, and seconds: ours, its", "trees", "ratio", "epoch", "first epoch", "prepare")
+    for row in rows:
+        epochs = (", ".join(f"{seconds:.2g}" for seconds in row[key]) for key in ("epoch_seconds", "first_seconds"))
+        table.add_row(row["name"], _number(row["epoch_time_ratio"]), *epochs, f"{row['prepare_seconds']:.2g}")
+    return table
+
+
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=title, box=box.SIMPLE, padding=0)
     table.add_column(first, no_wrap=True)

@@ -78,6 +78,22 @@ def test_minimax(capsys: pytest.CaptureFixture) -> None:
     assert "saddle points that algebra gives" in capsys.readouterr().out
 
 
+def test_tree_lstm(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, adam_promotes: None
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)  # as Python does where it runs the file
+    picture = tmp_path / "new" / "trees.png"
+    lesson = example("07_tree_lstm")
+    files = [path for path in lesson.modules() if path.name in ("argparse.py", "inspect.py")]  # to test on, to train on
+    monkeypatch.setattr(lesson, "modules", lambda: files)
+    settings = ["--epochs", "2", "--hidden", "4", "--embedding", "3", "--demand", "0.5"]
+    lesson.main([*settings, "--out", str(picture)])
+    printed = capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert printed.count("of a central difference") == 2
+    assert "Accuracy on held-out functions" in printed and "from the words alone" in printed
+
+
 def test_minimax_needs_short_gradients() -> None:
     with pytest.raises(AssertionError, match="Not equal"):
         example("05_minimax").main(["--tolerance", "0.5"])
