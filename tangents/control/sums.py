@@ -128,7 +128,9 @@ class Sums:
                 more = {*varying} - rows
                 better = not more or (further and 2 * _size(more) <= v.aval.size)
             else:
-                size = sum([carried.get(x, x.aval.size) for x in varying])
+                size = sum([carried[x] for x in varying if x in carried]) + _size(
+                    x for x in varying if x not in carried
+                )
                 better = size < v.aval.size or (size == v.aval.size and any(x in carried for x in varying))
             if better:
                 later[v], carried[v] = (varying, contracts), size
