@@ -181,7 +181,7 @@ class Loops:
     def _beside(self, columns: Rows, blank: Any) -> Any:
         """The cotangents of the children of each node next to each other."""
         rows = jnp.stack([blank if x is None else x for x in columns], 1)
-        return jnp.reshape(rows, (-1, *rows.shape[2:]))
+        return jnp.reshape(rows, (rows.shape[0] * rows.shape[1], *rows.shape[2:]))  # which may be empty
 
 
 def _arriving(above: Found, parents: Any, own: Found) -> Found:

@@ -241,6 +241,13 @@ def test_a_constructor_without_nodes_costs_no_nan():
     close(grad(g)(1.0), 2.0 - 1 / 3)
 
 
+def test_results_may_be_empty_arrays():
+    forest = TREE.encode([("node", ("leaf", 4.0), 2.0, ("leaf", 9.0))])
+    f = {"leaf": lambda x: (jnp.zeros(0) * x, x), "node": lambda a, v, b: (a[0] * b[0], a[1] * b[1] * v)}
+    loss = lambda forest: jnp.sum(C.cata(TREE)(f, forest)[0]) + jnp.sum(C.cata(TREE)(f, forest)[1])
+    assert of_tree(grad(loss)(forest), forest) == [("node", ("leaf", 18.0), 36.0, ("leaf", 8.0))]
+
+
 # Errors
 
 
