@@ -6,7 +6,7 @@ So the name is there in what XLA compiles, forward and backward, and profilers s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import SimpleNamespace
@@ -35,12 +35,12 @@ class Part:
         return {"name": self.name}
 
 
-def parts(program: Any, depth: int) -> Iterator[Any]:
+def parts(program: Any, depth: int) -> Sequence[Any]:
     """The equations of a program, those of a part with a name together; so many names are around all of them."""
-    if not any(eqn.source_info.name_stack.stack for eqn in program.eqns):
-        yield from program.eqns
-        return
+    if not [eqn for eqn in program.eqns if eqn.source_info.name_stack.stack]:
+        return program.eqns
     names = [_names(eqn) for eqn in program.eqns]
+    found: list[Any] = []
     later = {v: len(names) for v in program.outvars if not isinstance(v, jex.Literal)}  # where each is read last
     for i, eqn in enumerate(program.eqns):
         later.update((v, max(i, later.get(v, 0))) for v in eqn.invars if not isinstance(v, jex.Literal))
@@ -50,11 +50,12 @@ def parts(program: Any, depth: int) -> Iterator[Any]:
         made = {v: None for eqn in eqns for v in eqn.outvars}
         outputs = [v for v in made if later.get(v, -1) > numbers[-1]]
         if not name or not outputs or any(eqn.effects for eqn in eqns):
-            yield from eqns
+            found += eqns
             continue
         read = (v for eqn in eqns for v in eqn.invars if not isinstance(v, jex.Literal) and v not in made)
         inputs = list(dict.fromkeys(read))
-        yield Part(name[0], program_of(inputs, outputs, eqns), inputs, outputs, eqns[0].source_info)
+        found.append(Part(name[0], program_of(inputs, outputs, eqns), inputs, outputs, eqns[0].source_info))
+    return found
 
 
 def _names(eqn: Any) -> tuple[str, ...]:
