@@ -44,7 +44,7 @@ def concerns_functions(eqn: Any) -> bool:
 def check_effects(eqn: Any, calls: list[Any]) -> None:
     """Raises the error of an equation with an effect whose order matters, or of which a program may not have more."""
     name = eqn.primitive.name
-    ordered = any("Ordered" in type(effect).__name__ for effect in eqn.effects)
+    ordered = True in ["Ordered" in type(effect).__name__ for effect in eqn.effects]
     if name in _PRINTING or not (ordered or name in _REFUSED):
         return
     hint = "jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed"

@@ -137,7 +137,7 @@ def emptied(f: Any) -> None:
 
 def mapped(tracers: list[Any]) -> bool:
     """Whether there are tracers of a `jax.vmap` among these."""
-    return any(staging.variable_of(t) is None for t in tracers)
+    return None in map(staging.variable_of, tracers)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class rebuilt:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
-        copies = [*self._rebuild.copies, *((own, new, _held(own)) for own, new in with_attributes)]
+        copies = self._rebuild.copies + [(own, new, _held(own)) for own, new in with_attributes]
         if kind is None and (self._written or copies):
             self._write(copies)
 
