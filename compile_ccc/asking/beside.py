@@ -28,36 +28,58 @@ _DIGITS = 2.0**-13  # the relative difference of two numbers that counts as none
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _WIDE = frozenset({int, float, complex, np.int64, np.uint64, np.float64, np.complex128, np.longdouble})
 _SIGNED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
-_OTHER = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem")
+_OTHER = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem", "round")
 OPERATORS = (*_SIGNED, *("r" + name for name in _SIGNED), *_OTHER)
 _WIDENING = frozenset({"sum", "prod", "cumsum", "cumprod", "trace"})  # by which NumPy makes 64 bits of fewer
 _SHAPING = {"T", "mT", "reshape", "transpose", "swapaxes", "flatten", "ravel", "squeeze", "diagonal", "repeat", "copy"}
-METHODS = _WIDENING | _SHAPING | {"take", "astype", "dot", "clip", "max", "min", "mean", "std", "var"}
+_PARTS = {"T", "mT", "real", "imag"}  # of arrays, which are no methods
+METHODS = (
+    _WIDENING
+    | _SHAPING
+    | _PARTS
+    | {"take", "astype", "dot", "clip", "max", "min", "mean", "std", "var"}
+    | {
+        *("argsort", "argmax", "argmin", "searchsorted", "any", "all", "round", "conj", "conjugate"),
+    }
+)
 _KEEPING = (
     _WIDENING
     | _SHAPING
-    | {"getitem", "take", "dot", "matmul", "rmatmul", "mul", "rmul", "truediv"}
+    | {"getitem", "take", "real", "imag", "dot", "matmul", "rmatmul", "mul", "rmul", "truediv"}
     | {
         *("rtruediv", "neg", "pos", "abs", "max", "min", "mean"),
     }
 )  # what keeps the digits of real arrays, of which these are not compared
 
 
+_OF_FIRST = _SHAPING | _PARTS | {"getitem", "take"}  # whose other operands are places
+_NUMBERS = (int, float, complex, np.ndarray, np.number)
+
+
 class Number:
     """A number, or an array of numbers, that Python has where the trace has a tracer: an input, or computed of some."""
 
-    __slots__ = ("checked", "how", "inputs", "operands", "pair", "place")
+    __slots__ = ("_pair", "checked", "how", "inputs", "operands", "place", "wide")
 
     def __init__(
         self,
-        pair: Pair,
+        pair: Pair | None,
         inputs: frozenset[tuple[Beside, int]] = frozenset(),
         place: int | None = None,
         how: Any = None,
         operands: Sequence[Number] = (),
+        wide: bool = False,
     ):
-        self.pair, self.inputs, self.place, self.how, self.operands = pair, inputs, place, how, operands
+        self._pair, self.inputs, self.place, self.how, self.operands = pair, inputs, place, how, operands
+        self.wide = wide  # whether it has more room than in the trace
         self.checked = False
+
+    @property
+    def pair(self) -> Pair:
+        """Computed when it is asked for; raises what Python raises."""
+        if self._pair is None:
+            self._pair = _computed(self.how, [number.pair for number in self.operands])
+        return self._pair
 
 
 class Beside:
@@ -78,8 +100,8 @@ class Beside:
         """Takes the variables of the inputs with their places."""
         self._places = places
 
-    def number(self, value: Any, name: str = "") -> Number | None:
-        """The number of an operand of this operator or method, if that has more room outside of the trace."""
+    def number(self, value: Any) -> Number | None:
+        """The number that Python has in the place of an operand."""
         if not isinstance(value, jax.core.Tracer):
             return Number((value, _narrow(value))) if _is_plain(value) else None
         variable = getattr(value, "val", None)
@@ -91,17 +113,17 @@ class Beside:
         known = self._values[place]
         own, made = frozenset({(self, place)}), None
         if not isinstance(known, Asking):
-            if self._stand(place) and _has_more_room(known, name):
-                made = self._numbers[variable] = Number(_input(known), own, place)
+            if self._stand(place) and isinstance(known, _NUMBERS) and type(known) is not bool:
+                made = self._numbers[variable] = Number(_input(known), own, place, wide=_has_more_room(known))
         elif (outer := self._of_outer(known)) is not None:
-            made = self._numbers[variable] = Number(outer.pair, own | outer.inputs, place, _same, (outer,))
+            made = self._numbers[variable] = Number(outer.pair, own | outer.inputs, place, _same, (outer,), outer.wide)
             for owner in {owner for owner, _ in outer.inputs}:
                 owner._computed.append(made)
         return made
 
     def compute(self, name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> None:
         """Computes the result of an operator or a method, whose last operands have these keywords."""
-        numbers = [number for operand in operands if (number := self.number(operand, name)) is not None]
+        numbers = [number for operand in operands if (number := self.number(operand)) is not None]
         inputs = frozenset[tuple[Beside, int]]().union(*(number.inputs for number in numbers))
         if len(numbers) < len(operands) or not inputs:
             return
@@ -177,9 +199,10 @@ class Evidence:
 
 def _made(how: Any, name: str, numbers: Sequence[Number], inputs: frozenset[Any]) -> Number | None:
     """What is computed of numbers; None if the trace has another number there, or if Python has to raise an error."""
+    made = Number(None, inputs, None, how, numbers, any(number.wide for number in numbers))
     try:
-        made = Number(_computed(how, [number.pair for number in numbers]), inputs, None, how, numbers)
-        made.checked = not (name in _KEEPING and _is_real_array(made.pair[0]))
+        made.wide = made.wide or (name in _WIDENING and _kind(numbers[0].pair[0]) in ("i", "u"))
+        made.checked = made.wide and not _keeps(name, made)
         return made if not made.checked or _is_near(*made.pair) else None
     except Exception:
         return None
@@ -196,13 +219,20 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer | jax.Array | list | dict)
 
 
-def _has_more_room(value: Any, name: str) -> bool:
-    own = value.dtype.type if type(value) is np.ndarray else type(value)
-    return own in _WIDE or (name in _WIDENING and issubclass(own, np.integer))
+def _has_more_room(value: Any) -> bool:
+    return (value.dtype.type if isinstance(value, np.ndarray) else type(value)) in _WIDE
 
 
-def _is_real_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fc"
+def _kind(value: Any) -> str:
+    """The kind of numbers in an array, or a number, of NumPy's; empty for anything else."""
+    return value.dtype.kind if isinstance(value, np.ndarray | np.generic) else ""
+
+
+def _keeps(name: str, made: Number) -> bool:
+    """Whether an operator or a method keeps the digits of real numbers in arrays."""
+    operands = made.operands[:1] if name in _OF_FIRST else made.operands
+    whole = any(_kind(number.pair[0]) in ("i", "u") for number in operands)
+    return name in _KEEPING and not whole and isinstance(made.pair[0], np.ndarray) and _kind(made.pair[0]) in "fc"
 
 
 def _input(value: Any) -> Pair:
@@ -224,7 +254,9 @@ def _narrow(value: Any) -> Any:
 def _computing(name: str, count: int, keys: tuple[str, ...]) -> Callable[..., Any]:
     """How Python computes the result of an operator, or of a method with so many operands and these keywords."""
     if name not in OPERATORS:
-        return operator.attrgetter(name) if name in ("T", "mT") else partial(_method, name, count, keys)
+        return operator.attrgetter(name) if name in _PARTS else partial(_method, name, count, keys)
+    if name == "round":
+        return round
     plain = name if name in _OTHER or name in _SIGNED else name[1:]
     of_two = getattr(operator, plain + "_" if plain in ("and", "or") else plain)
     return of_two if plain == name else lambda x, y: of_two(y, x)

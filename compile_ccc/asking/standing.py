@@ -31,6 +31,9 @@ class KnownArray(Known):
         found = super().__getattribute__(name)
         return _computing(self, name, found) if name in METHODS and by_users() else found
 
+    def __iter__(self) -> Any:
+        return _rows(self, super().__iter__)
+
 
 class KnownScalar(Known):
     """A tracer of an input that is a scalar of NumPy's: it has no length."""
@@ -70,6 +73,9 @@ class Computed(Asking):
             _look(self)
         found = super().__getattribute__(name)
         return _computing(self, name, found) if name in METHODS and by_users() else found
+
+    def __iter__(self) -> Any:
+        return _rows(self, super().__iter__)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -115,6 +121,13 @@ def _stands(value: Any) -> bool:
     return issubclass(type(value), (*_PLAIN, KnownArray, KnownScalar, Computed))
 
 
+def _rows(x: Any, otherwise: Callable[[], Any]) -> Any:
+    """The rows of an array one by one, as what NumPy computes if it has the array."""
+    asked = asked_of(x)
+    number = None if asked is None or not x.aval.shape else asked.beside.number(x)
+    return otherwise() if number is None or not number.wide else (x[i] for i in range(x.aval.shape[0]))
+
+
 def _computed(name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> Any:
     """The result of an operator or a method of what stands for an input, if all tracers among the operands do."""
     if type(result) is Asking and all(map(_stands, operands)):
@@ -146,6 +159,8 @@ def _operator(name: str) -> Callable[..., Any]:
     return operate
 
 
-for _name in OPERATORS:
-    for _kind in (KnownArray, KnownScalar, Computed):
+for _kind in (KnownArray, KnownScalar, Computed):
+    for _name in OPERATORS:
         setattr(_kind, f"__{_name}__", _operator(_name))
+    _kind.__divmod__ = lambda x, y: (x // y, x % y)
+    _kind.__rdivmod__ = lambda x, y: (y // x, y % x)

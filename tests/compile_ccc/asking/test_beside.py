@@ -69,6 +69,16 @@ OF_ARRAYS = {  # of NumPy's integers, of 64 bits each if nothing else is said, w
     "cut off": (lambda n: n.clip(0, 2**31)[0] * 2, LARGE),
     "a trace": (lambda n: n.trace(), np.full((2, 2), 2**30)),
     "without sign": (lambda n: (n - np.uint64(3))[0], np.array([2], np.uint64)),
+    "one by one": (lambda n: sum(v % 1009 for v in n), LARGE),
+    "in variables": (lambda n: (lambda a, b: a % 1009 + b % 7)(*n), LARGE),
+    "the largest": (lambda n: max(n) % 1009, LARGE),
+    "sorted": (lambda n: sorted(n)[-1] % 1009, LARGE),
+    "in the order of size": (lambda n: n[n.argsort()][0] % 1009, LARGE),
+    "NumPy's order": (lambda n: np.argsort(n)[0], LARGE),
+    "the place of the largest": (lambda n: n.argmax(), LARGE),
+    "quotient and remainder": (lambda n: divmod(n, 1009)[1][0], LARGE),
+    "complex": (lambda n: (n * 1j).imag[0] % 1009, LARGE),
+    "of less precision and of more": (lambda n: (n + np.array([1e-9, 0.0])).max() - 1.0, np.ones(2, np.float32)),
 }
 
 
