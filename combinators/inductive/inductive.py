@@ -56,8 +56,14 @@ class Inductive:
         """
         if width is not None:
             width = whole("the width of a schedule", width, 1)
-        nodes = read(self.constructors, values, view)
+        names = [c.name for c in self.constructors]
+        if not isinstance(room or {}, Mapping) or not {*names}.issuperset(room or {}):
+            raise ArgumentError(
+                "there is no such room", expected=f"numbers of nodes, by {', '.join(names)}", got=repr(room),
+                hint='encode(values, room={"leaf": 1000}) is compiled once for all with up to 1000 leaves',
+            )  # fmt: skip
         asked = {name: whole("the room for a constructor", n, 0) for name, n in (room or {}).items()}
+        nodes = read(self.constructors, values, view)
         return jax.device_put(_encoded(self.constructors, nodes, width, asked))
 
     def decode(self, forest: Forest, build: Callable[[str, Any], Any] | None = None) -> list[Any]:

@@ -11,7 +11,13 @@ import jax.extend.core as jex
 from combinators.building import compose, prod
 from combinators.building import fix as fixed
 from combinators.edges import whole
-from combinators.errors import UnsupportedError, UntypedFunctionError, definition_line
+from combinators.errors import (
+    ArgumentError,
+    TracedBranchError,
+    UnsupportedError,
+    UntypedFunctionError,
+    definition_line,
+)
 from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
 from combinators.types import Function, Tensor, Type, children, pack, same_type
@@ -35,6 +41,11 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
 
     Raises `UnsupportedError` where f does more with itself than call it, `UntypedFunctionError` without a codomain.
     """
+    if not callable(f):
+        raise ArgumentError(
+            "a recursion is made of a function", expected="fix(lambda self, x: ..., domain)", got=repr(f),
+            hint="of a term, C.fix(f, argument, result) makes one",
+        )  # fmt: skip
     whole("`max_depth`, of a recursion,", max_depth, 1)
     dom = tuple(map(_strong, map(argument_type, domain)))
     cod = None if codomain is None else _strong(argument_type(codomain))
@@ -71,7 +82,7 @@ def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any,
         for _ in range(_ROUNDS):
             try:
                 carrier, found = _traced(f, dom, tried)
-            except UnsupportedError:
+            except (UnsupportedError, TracedBranchError):
                 raise
             except (TypeError, ValueError) as error:
                 first = first or error

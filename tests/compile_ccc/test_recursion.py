@@ -225,6 +225,10 @@ def test_a_codomain_that_is_not_found():
         fix(lambda self, x: x, F, codomain=I)
     with pytest.raises(ZeroDivisionError):
         fix(lambda self, x: 1 // 0, F)
+    with pytest.raises(E.TracedBranchError):
+        fix(lambda self, n: 0.0 if n == 0 else self(n - 1), I)(one)
+    with pytest.raises(E.ArgumentError, match="made of a function"):
+        fix(3, F)  # type: ignore[arg-type]
     with pytest.raises(E.ArgumentError, match="max_depth"):
         fix(lambda self, x: x, F, max_depth=0)
 

@@ -152,6 +152,9 @@ def test_types_are_checked():
         C.cata(C.Tensor())
     with pytest.raises(C.errors.ArgumentError, match="width of a schedule"):
         TREE.encode([LEAF], width=0)
+    for room in (1000, {"typo": 1000}):
+        with pytest.raises(C.errors.ArgumentError, match="no such room"):
+            TREE.encode([], room=room)
     assert C.cata(TREE) is C.cata(C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Tensor(), C.Rec)))
     assert C.cata(TREE) is not C.annotate(TREE) and C.cata(LIST) is not C.cata(ROSE)
 
