@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -77,7 +77,7 @@ class _Ground:
     watch: Watch
     variables: list[tuple[int, Variable]]  # by their places in the environment
     classes: bool  # whether it depends on the classes of what it is given
-    told: _Told | None
+    told: Sequence[_Told]
 
 
 class _Entry:
@@ -95,11 +95,11 @@ class _Entry:
 
     def holds(self, leaves: Sequence[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
-        return self.told is None or self.told.again(leaves)
+        return not self.told or all(told.again(leaves) for told in self.told)
 
     def is_replaced_by(self, other: _Entry) -> bool:
         """Whether the other is for arguments of the same types, on the same path."""
-        same = (self.told and self.told.answers) is (other.told and other.told.answers)
+        same = len(self.told) == len(other.told) and all(map(_are_one, self.told, other.told))
         return same and (self.form, self.types) == (other.form, other.types)
 
     def leaves(self) -> list[Any]:
@@ -185,12 +185,16 @@ class Dispatch(Remembered):
 def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     """What the functions in an arrow depend on together, whose environments begin at these places.
 
-    None if that cannot be said: if it is values, or what several functions were told; or what they read is not watched,
-    which is said once.
+    None if that cannot be said: if it is values, or what one of several functions was told of what it was given; or
+    what they read is not watched, which is said once.
     """
-    told = [one for one, _ in parts if one.traced.answers is not None and one.traced.answers.of_values]
-    if [one for one, _ in parts if one.traced.fixed] or (told and len(parts) > 1):
+    told = [_Told.of(one) for one, _ in parts if one.traced.answers is not None and one.traced.answers.of_values]
+    if [one for one, _ in parts if one.traced.fixed]:
         return None
+    if len(parts) > 1:
+        if not all(one.answers.are_about(len(one.captured)) for one in told):
+            return None
+        told = [replace(one, answers=replace(one.answers, looked={})) for one in told]
     if unwatched := [one for one, _ in parts if one.traced.read.reason]:
         _tell(unwatched[0].traced.read, unwatched[0].f)
         return None
@@ -201,7 +205,7 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
         places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
         variables += [(place, slots[i]) for place, i in places if i in slots]
     classes = any(one.traced.answers is not None for one, _ in parts)
-    return _Ground(watch, variables, classes, _Told.of(told[0]) if told else None)
+    return _Ground(watch, variables, classes, told)
 
 
 def _watch(found: Found) -> Watch:
@@ -222,6 +226,10 @@ def _tell(read: Watch, f: Any) -> None:
     if not read.told:
         read.told = True
         warnings.warn(TracedAnewWarning(read.reason, definition_line(f)), stacklevel=2)
+
+
+def _are_one(told: _Told, other: _Told) -> bool:
+    return told.answers is other.answers
 
 
 def _has_functions(x: Any) -> bool:

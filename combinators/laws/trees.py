@@ -70,7 +70,7 @@ TREES = [
             _cata(curry(leaf), curry(node), [_TREE, _number(3.0)], width=1),
             _cata(curry(leaf), curry(node), [_TREE, _number(3.0)], width=2),
         ),
-        {"leaf": _LEAF, "node": _NODE}, plain=("s",), elements=("s",), source="a schedule says when, not what",
+        {"leaf": _LEAF, "node": _NODE}, plain=("c", "s"), elements=("s",), source="a schedule says when, not what",
     ),
     Law(
         "cata fusion", "trees", "c", Each(_R, count=1),
@@ -85,7 +85,7 @@ TREES = [
             ),
         ),
         {"leaf": (("c", _R), _R), "node": (("c", (_R, _R, _R)), _R)},
-        source="Meijer, Fokkinga, Paterson 1991; fused with negation",
+        plain=("c",), source="Meijer, Fokkinga, Paterson 1991; fused with negation",
     ),
     Law(
         "cata of a list is fold", "trees", ("c", _R), Each(_R, count=1),
@@ -93,7 +93,7 @@ TREES = [
             _of_list(curry(Proj(0) >> Proj(1)), Proj(0) >> curry(f)),
             _folded(f),
         ),
-        {"f": (("c", (_R, _R)), _R)}, source="paper 003, section 2",
+        {"f": (("c", (_R, _R)), _R)}, plain=("c",), source="paper 003, section 2",
     ),
     Law(
         "annotate", "trees", "c", _R,
@@ -101,6 +101,6 @@ TREES = [
             _every(leaf, node),
             _cata(function(leaf), function(node), _SUBTREES) >> _sum,
         ),
-        {"leaf": (_R, _R), "node": ((_R, _R, _R), _R)}, source="cata of all subtrees",
+        {"leaf": (_R, _R), "node": ((_R, _R, _R), _R)}, plain=("c",), source="cata of all subtrees",
     ),
 ]  # fmt: skip

@@ -35,6 +35,10 @@ class Answers:
         """Whether they depend on values, and not on classes alone."""
         return bool(self.told) or self.evidence is not None
 
+    def are_about(self, count: int) -> bool:
+        """Whether they depend on the values of the first so many inputs alone."""
+        return not self.told and (self.evidence is None or self.evidence.is_about(count))
+
     def hold(self, inputs: Sequence[Any], varied: Set[int]) -> bool:
         """Whether Python would be told the same."""
         seen = {place: None if place in varied else class_of(inputs[place]) for place in self.looked}

@@ -171,6 +171,10 @@ class Evidence:
         self._told = [(known(number), how, answer) for number, how, answer in told]
         self._before: Any = None  # the inputs of the last call, if they are no arrays
 
+    def is_about(self, count: int) -> bool:
+        """Whether these are computed of the first so many inputs alone."""
+        return all(place < count for place in self._places)
+
     def holds(self, inputs: Sequence[Any]) -> bool:
         """Whether, for these inputs, the trace has nearly the numbers that Python has, which is told the same."""
         values = [inputs[place] for place in self._places]
