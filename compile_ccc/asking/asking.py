@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,7 +24,7 @@ from combinators.errors import DetachedWarning, user_line
 from combinators.identity.identity import key_of
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.answers import Answers, Given, behind
-from compile_ccc.asking.beside import Beside, Number
+from compile_ccc.asking.beside import Beside
 from compile_ccc.asking.ruled_calls import Ruled
 from compile_ccc.asking.standing import kind
 from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running
@@ -72,7 +73,7 @@ class Asked:
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
         self.differentiates = bool(varied)
         stand = lambda place: place not in varied and (self.differentiates or place < captured)
-        self.beside = Beside(values, _number_of, stand)
+        self.beside = Beside(values, stand)
         self._order = _order.get()
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
         self.level: int | None = 0  # within how many rules the trace is; None for a function, whose rule counts
@@ -99,6 +100,11 @@ class Asked:
     def within(self, values: Sequence[Any], level: int | None) -> Asked:
         """What is known of the trace of a function with a rule that is called here at these values, or of its rule."""
         return _Within(values, frozenset(), self._trace, self.numbers, level)
+
+    def tracing(self, others: Sequence[Any]) -> Any:
+        """Operations run in this trace inside of the `with`, whichever is running, if it has all of these."""
+        own = all(asked_of(v) is self for v in others if isinstance(v, jax.core.Tracer))
+        return jex.set_current_trace(self._trace) if own else nullcontext()
 
     def end(self) -> None:
         """Lets go of the trace."""
@@ -275,12 +281,6 @@ class Asked:
             known = v in self._places
             given.append((known, self._places[v] if known else jax_traces.constant(tracers[0], v)))
         return jax_traces.program_of(variables, [tracer.val for tracer in tracers], equations), given
-
-
-def _number_of(tracer: Any) -> Number | None:
-    """What Python has in the place of a tracer of a program around."""
-    asked = asked_of(tracer)
-    return None if asked is None else asked.beside.number(tracer)
 
 
 class _Within(Asked):

@@ -15,7 +15,7 @@ import jax.core
 import numpy as np
 
 from compile_ccc.asking import jax_traces
-from compile_ccc.asking.beside import METHODS, OPERATORS
+from compile_ccc.asking.numbers import METHODS, OPERATORS
 from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
 
 
@@ -28,8 +28,8 @@ class KnownArray(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and not self.aval.shape and by_users():
             _is_told(self)
-        found = super().__getattribute__(name)
-        return _computing(self, name, found) if name in METHODS and by_users() else found
+        read = super().__getattribute__
+        return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
     def __iter__(self) -> Any:
         return _rows(self, super().__iter__)
@@ -71,8 +71,8 @@ class Computed(Asking):
     def __getattribute__(self, name: str) -> Any:
         if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
             _look(self)
-        found = super().__getattribute__(name)
-        return _computing(self, name, found) if name in METHODS and by_users() else found
+        read = super().__getattribute__
+        return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
     def __iter__(self) -> Any:
         return _rows(self, super().__iter__)
@@ -137,14 +137,21 @@ def _computed(name: str, result: Any, operands: Sequence[Any], keys: Sequence[st
     return result
 
 
-def _computing(x: Any, name: str, found: Any) -> Any:
+def _computing(x: Any, name: str, read: Callable[[str], Any]) -> Any:
     """An attribute of an array, or a method, whose results stand for what NumPy computes."""
+    asked = asked_of(x)
+    if asked is None:
+        return read(name)
+    with asked.tracing(()):
+        found = read(name)
     if not callable(found) or isinstance(found, Asking):
         return _computed(name, found, [x])
 
     @functools.wraps(found)
     def method(*operands: Any, **keywords: Any) -> Any:
-        return _computed(name, found(*operands, **keywords), (x, *operands, *keywords.values()), tuple(keywords))
+        with asked.tracing([*operands, *keywords.values()]):
+            result = found(*operands, **keywords)
+        return _computed(name, result, (x, *operands, *keywords.values()), tuple(keywords))
 
     return method
 
@@ -153,7 +160,11 @@ def _operator(name: str) -> Callable[..., Any]:
     of_jax = getattr(jax_traces.Tracer, f"__{name}__")
 
     def operate(self: Any, *operands: Any) -> Any:
-        return _computed(name, of_jax(self, *operands), (self, *operands))
+        asked = asked_of(self) if all(map(_stands, operands)) else None
+        if asked is None:
+            return of_jax(self, *operands)
+        with asked.tracing(operands):
+            return _computed(name, of_jax(self, *operands), (self, *operands))
 
     operate.__name__ = f"__{name}__"
     return operate

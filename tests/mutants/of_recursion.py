@@ -9,7 +9,6 @@ import combinators as C
 from compile_ccc import fix
 from compile_ccc.jaxprs import windows
 from compile_ccc.recursion import blocks, compiling, guarded, machine
-from compile_ccc.recursion import fix as front
 from tangents import value_and_grad
 from tangents.control import recursion
 from tests.mutants.breaking import Code
@@ -131,9 +130,5 @@ MUTANTS = {
     "nobody asks whether the stack was too small": (
         "a recursion that is too deep",
         Code(compiling._Deep._raised, "if deep.any()", "if False"),
-    ),
-    "self is not the function": (
-        "calls beside each other",
-        Code(front._recursion, "prod(Proj(1), *x)", "prod(Proj(1), *x[::-1])"),
     ),
 }  # fmt: skip

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import combinators as C
 from compile_ccc import ccc, function
@@ -125,6 +126,28 @@ def test_so_are_those_of_what_is_captured_and_in_programs_inside():
     np.testing.assert_allclose([grad(passed)(1.0), ccc(passed)(1.0), within(1.0, now)], 3.0)
     start = 1.0
     np.testing.assert_allclose([grad(passed)(1.0), ccc(passed)(1.0), within(1.0, 2.0)], [now, now, -1.7e9], rtol=1e-6)
+
+
+INSIDE = {  # 707 x, where what is computed of n is computed within another trace
+    "a jitted function": lambda x, n: jax.jit(lambda x: x * ((n * n) % 1009))(x),
+    "a checkpoint": lambda x, n: jax.checkpoint(lambda x: x * ((n * n) % 1009))(x),
+    "a scan": lambda x, n: lax.scan(lambda s, _: (s + x * ((n * n) % 1009), ()), 0.0, None, 1)[0],
+    "a branch": lambda x, n: lax.cond(x > 0, lambda: x * ((n * n) % 1009), lambda: x),
+    "a mapped function": lambda x, n: jax.vmap(lambda y: x * y * ((n * n) % 1009))(jnp.ones(1)).sum(),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_python_computes_where_it_is_traced_within(name):
+    derivative = grad(INSIDE[name])
+    for n in (3, 10**9, 3, 10**9):
+        np.testing.assert_allclose(derivative(1.5, n), (n * n) % 1009)
+
+
+def test_what_cancels_is_computed_by_python():
+    for derivative in (grad(lambda x, a: x * (a / 3 * 3 - a)), grad(lambda x, a: x * ((a + 0.1) * 3 - (a * 3 + 0.3)))):
+        for a in (7.0, 7, 0.7):
+            assert abs(derivative(1.5, a)) < 1e-14
 
 
 def test_python_raises_what_it_raises_without_a_trace():

@@ -52,7 +52,7 @@ def test_a_type_shrinks():
 @pytest.mark.parametrize("word", ["C.fold(", "def f(", *["functools.partial("] * (not SAME)])
 def test_a_word_in_programs_shrinks(word):
     found = smallest(lambdas(), lambda program: word in program.source)
-    assert len(found.source.splitlines()) <= 5 and len(found.source) <= 220, found
+    assert len(found.source.splitlines()) <= 7 and len(found.source) <= 220, found
 
 
 def test_a_fault_in_the_translation_shrinks(monkeypatch):
@@ -76,4 +76,4 @@ def test_a_fault_in_the_translation_shrinks(monkeypatch):
         found = smallest(lambdas(size=12), is_wrong)
     finally:
         clear_caches()
-    assert len(found.source.splitlines()) <= 5 and len(found.source) <= 400, found
+    assert len(found.source.splitlines()) <= 7 and len(found.source) <= 400, found
