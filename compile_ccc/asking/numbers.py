@@ -43,6 +43,7 @@ def is_plain(value: Any) -> bool:
 
 
 def has_more_room(value: Any) -> bool:
+    """Whether a number, or those of an array, may be larger, or have more digits, than those of a trace."""
     return (value.dtype.type if isinstance(value, np.ndarray) else type(value)) in _WIDE
 
 
@@ -84,6 +85,7 @@ def _method(name: str, count: int, keys: Sequence[str], *operands: Any) -> Any:
 
 
 def computed(how: Callable[..., Any], pairs: Sequence[Pair]) -> Pair:
+    """What is computed of numbers, both ways.  Raises what Python raises."""
     with np.errstate(all="ignore"):
         return how(*[exact for exact, _ in pairs]), narrow(how(*[traced for _, traced in pairs]))
 
