@@ -14,6 +14,7 @@ from combinators.errors import (
     BudgetError,
     CompositionError,
     DiffcurryError,
+    FunctionArithmeticError,
     LoopError,
     MissingRuleError,
     TracedBranchError,
@@ -127,6 +128,14 @@ _COMPLAINTS = (
         "arrays, and function values",
         "write function(f, domain), for example function(f, C.Tensor(())); jit of tangents.as_jax takes f as it is",
         words="<class '(function|method|functools.partial)'>.*( is not a valid JAX type| was passed to the function)",
+    ),
+    _Complaint(
+        FunctionArithmeticError,
+        "an operation of JAX is applied to a function",
+        "an array",
+        "call it first: f(x) is an array where f is not",
+        words="float8_e4m3b11fnuz",  # the dtype that functions have while JAX traces
+        got=lambda _: "a function",
     ),
     _Complaint(
         LoopError,

@@ -250,6 +250,12 @@ PROGRAMS = {
     "an array in the place of a function": (
         lambda: ccc(lambda f, x: jax.tree.map(lambda leaf: x, f))(double, one), E.FunctionArithmeticError, "float32[]"
     ),
+    "arithmetic on a function in a loop": (
+        lambda: ccc(lambda f, x: lax.scan(lambda s, x: (jax.tree.map(lambda leaf: leaf * x, s), ()), f, x)[0])(
+            double, jnp.ones(2)
+        ),
+        E.FunctionArithmeticError, "a function",
+    ),
     "a function that grows in a loop": (
         lambda: ccc(lambda f, x: lax.fori_loop(0, 3, lambda _, s: function(lambda y: s(s(y)), F32), f)(x))(double, one),
         E.LoopError, "▶ fold ◀",
