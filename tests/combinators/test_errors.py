@@ -251,9 +251,7 @@ PROGRAMS = {
         lambda: ccc(lambda f, x: jax.tree.map(lambda leaf: x, f))(double, one), E.FunctionArithmeticError, "float32[]"
     ),
     "arithmetic on a function in a loop": (
-        lambda: ccc(lambda f, x: lax.scan(lambda s, x: (jax.tree.map(lambda leaf: leaf * x, s), ()), f, x)[0])(
-            double, jnp.ones(2)
-        ),
+        lambda: ccc(lambda f, x: lax.fori_loop(0, 2, lambda _, s: jax.tree.map(lambda v: v * x, s), f))(double, one),
         E.FunctionArithmeticError, "a function",
     ),
     "a function that grows in a loop": (
