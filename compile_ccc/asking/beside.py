@@ -19,17 +19,17 @@ from combinators.identity.identity import key_of
 from compile_ccc.asking.numbers import (
     ADDING,
     KEEPING,
-    NUMBERS,
     OF_FIRST,
+    OF_PYTHON,
     WIDENING,
     Pair,
     as_input,
     computed,
     computing,
+    dtype_kind,
     fits,
     has_more_room,
     is_plain,
-    kind,
     narrow,
 )
 from compile_ccc.asking.tracers import Asking, asked_of
@@ -92,7 +92,7 @@ class Beside:
         known = self._values[place]
         own, made = frozenset({(self, place)}), None
         if not isinstance(known, Asking):
-            if self._stand(place) and isinstance(known, NUMBERS) and type(known) is not bool:
+            if self._stand(place) and isinstance(known, OF_PYTHON) and type(known) is not bool:
                 made = self._numbers[variable] = Number(as_input(known), own, place, wide=has_more_room(known))
         elif (asked := asked_of(known)) is not None and (outer := asked.beside.number(known)) is not None:
             made = self._numbers[variable] = Number(outer.pair, own | outer.inputs, place, _same, (outer,), outer.wide)
@@ -184,7 +184,7 @@ def _made(how: Any, name: str, numbers: Sequence[Number], inputs: frozenset[Any]
     """What is computed of numbers; None if the trace has another number there, or if Python has to raise an error."""
     made = Number(None, inputs, None, how, numbers, any(number.wide for number in numbers))
     try:
-        made.wide = made.wide or (name in WIDENING and kind(numbers[0].pair[0]) in ("i", "u"))
+        made.wide = made.wide or (name in WIDENING and dtype_kind(numbers[0].pair[0]) in ("i", "u"))
         made.checked = made.wide and not _keeps(name, made)
         made.cancels = name in ADDING and any(number.operands for number in numbers)
         is_right = not made.checked or fits(made.pair, [number.pair for number in numbers], made.cancels)
@@ -196,8 +196,8 @@ def _made(how: Any, name: str, numbers: Sequence[Number], inputs: frozenset[Any]
 def _keeps(name: str, made: Number) -> bool:
     """Whether an operator or a method keeps the digits of real numbers in arrays."""
     operands = made.operands[:1] if name in OF_FIRST else made.operands
-    whole = any(kind(number.pair[0]) in ("i", "u") for number in operands)
-    return name in KEEPING and not whole and isinstance(made.pair[0], np.ndarray) and kind(made.pair[0]) in "fc"
+    whole = any(dtype_kind(number.pair[0]) in ("i", "u") for number in operands)
+    return name in KEEPING and not whole and isinstance(made.pair[0], np.ndarray) and dtype_kind(made.pair[0]) in "fc"
 
 
 def _same(x: Any) -> Any:

@@ -32,7 +32,7 @@ _LINEAR = {"mul", "rmul", "truediv", "rtruediv", "matmul", "rmatmul", "dot", "ne
 OF_FIRST = _SHAPING | _PARTS | {"getitem", "take"}  # whose other operands are places
 KEEPING = WIDENING | OF_FIRST | _LINEAR  # what keeps the digits of real arrays, of which these are not compared
 ADDING = frozenset({"add", "radd", "sub", "rsub"})
-NUMBERS = (int, float, complex, np.ndarray, np.number)
+OF_PYTHON = (int, float, complex, np.ndarray, np.number)
 
 
 def is_plain(value: Any) -> bool:
@@ -47,7 +47,7 @@ def has_more_room(value: Any) -> bool:
     return (value.dtype.type if isinstance(value, np.ndarray) else type(value)) in _WIDE
 
 
-def kind(value: Any) -> str:
+def dtype_kind(value: Any) -> str:
     """The kind of numbers in an array, or a number, of NumPy's; empty for anything else."""
     return value.dtype.kind if isinstance(value, np.ndarray | np.generic) else ""
 

@@ -128,12 +128,11 @@ def _rows(x: Any, otherwise: Callable[[], Any]) -> Any:
     return otherwise() if number is None or not number.wide else (x[i] for i in range(x.aval.shape[0]))
 
 
-def _computed(name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> Any:
-    """The result of an operator or a method of what stands for an input, if all tracers among the operands do."""
-    if type(result) is Asking and all(map(_stands, operands)):
+def _computed(asked: Any, name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> Any:
+    """The result of an operator or a method of what stands for inputs."""
+    if type(result) is Asking:
         result.__class__ = Computed
-        if (asked := asked_of(operands[0])) is not None:
-            asked.beside.compute(name, result, operands, keys)
+        asked.beside.compute(name, result, operands, keys)
     return result
 
 
@@ -145,13 +144,14 @@ def _computing(x: Any, name: str, read: Callable[[str], Any]) -> Any:
     with asked.tracing(()):
         found = read(name)
     if not callable(found) or isinstance(found, Asking):
-        return _computed(name, found, [x])
+        return _computed(asked, name, found, [x])
 
     @functools.wraps(found)
     def method(*operands: Any, **keywords: Any) -> Any:
-        with asked.tracing([*operands, *keywords.values()]):
+        others = [*operands, *keywords.values()]
+        with asked.tracing(others):
             result = found(*operands, **keywords)
-        return _computed(name, result, (x, *operands, *keywords.values()), tuple(keywords))
+        return _computed(asked, name, result, (x, *others), tuple(keywords)) if all(map(_stands, others)) else result
 
     return method
 
@@ -164,7 +164,7 @@ def _operator(name: str) -> Callable[..., Any]:
         if asked is None:
             return of_jax(self, *operands)
         with asked.tracing(operands):
-            return _computed(name, of_jax(self, *operands), (self, *operands))
+            return _computed(asked, name, of_jax(self, *operands), (self, *operands))
 
     operate.__name__ = f"__{name}__"
     return operate
