@@ -128,8 +128,8 @@ class Program:
 
         Variables have the first places, then come literals, then results in their order.
         """
-        places = lambda variables: [*map(self._places.__getitem__, map(id, variables))]
-        return [(e, places(e.invars), [*map(_type, e.outvars)]) for e in self.equations]
+        place = self._places.__getitem__
+        return [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
 
     @cached_property
     def results(self) -> list[int]:

@@ -148,13 +148,16 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
-            primitive, effects, source = equation.primitive, equation.effects, equation.source_info
-            copied = jex.JaxprEqn(operands, results, primitive, equation.params, effects, source, equation.ctx)
-            self.equations.append(copied)
-            if primitive.name in _OF_PLATFORMS:
-                self._note_platform(copied)
+            self.equations.append(new := copied(equation, operands, results))
+            if equation.primitive.name in _OF_PLATFORMS:
+                self._note_platform(new)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
+
+
+def copied(e: Any, operands: list[Any], results: list[Any]) -> Any:
+    """An equation on other operands, with other results."""
+    return jex.JaxprEqn(operands, results, e.primitive, e.params, e.effects, e.source_info, e.ctx)
 
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:

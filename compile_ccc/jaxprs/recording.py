@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, current, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, copied, current, written
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
@@ -112,14 +113,35 @@ def hoisted(program: Program) -> Program:
 
 def opened(program: Program) -> Program:
     """The program with what its calls do in the place of the calls."""
-    if not any(compat.called(equation) for equation in program.equations):
+    if not any(map(compat.called, program.equations)):
         return program
-    constants = len(program.constants)
-    types = [v.aval for v in program.variables[constants:]]
-    tape = Tape(lambda *values: run(program, values), *types, opened=True)
-    whole = tape.giving(tape.result, name=program.name)
-    whole.form = program.form
-    return whole
+    constants = dict(zip(program.variables, program.constants, strict=False))
+    inputs, now = program.variables[len(constants) :], dict[int, Any]()
+    equations = _opened(program.equations, now, constants, inside=False)
+    outputs = [*map(now.get, map(id, program.outputs), program.outputs)]
+    facts = (program.form, program.name, program.is_high)
+    return Program([*constants.values()], [*constants, *inputs], outputs, equations, *facts)
+
+
+def _opened(equations: Iterable[Any], now: dict[int, Any], constants: dict[Any, Any], inside: bool) -> list[Any]:
+    """Equations without calls; `now` is what stands in the place of variables, by identity.  All is new `inside` one."""
+    found: list[Any] = []
+    for e in equations:
+        operands, inner = [*map(now.get, map(id, e.invars), e.invars)], compat.called(e)
+        if inner is not None:
+            held = {jex.Var(v.aval): value for v, value in zip(inner.constvars, inner.consts, strict=True)}
+            constants |= held
+            values = dict(zip(map(id, (*inner.constvars, *inner.invars)), (*held, *operands), strict=True))
+            found += _opened(inner.eqns, values, constants, inside=True)
+            results = [*map(values.get, map(id, inner.outvars), inner.outvars)]
+        elif inside:
+            results = [*map(jex.Var, map(_type, e.outvars))]
+            found.append(copied(e, operands, results))
+        else:
+            found.append(e if operands == e.invars else copied(e, operands, e.outvars))
+            continue
+        now.update(zip(map(id, e.outvars), results, strict=True))
+    return found
 
 
 def operation(term: Primitive, types: Sequence[Any]) -> Program:
@@ -131,6 +153,9 @@ def operation(term: Primitive, types: Sequence[Any]) -> Program:
         if found is not None:
             return _single(primitive, params, types, *found)
     return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
+
+
+_type = attrgetter("aval")
 
 
 def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], results: list[Any], effects: Any) -> Program:

@@ -14,7 +14,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recording import call, hoisted, recorded, run
+from compile_ccc.jaxprs.recording import hoisted, inlined, recorded, run
 
 CHEAP = {
     *("neg", "add", "add_any", "sub", "mul", "div", "max", "min", "abs", "sign", "square", "integer_pow", "clamp"),
@@ -63,13 +63,11 @@ class Step:
         self._repeat = whole.again([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals
         self.put_out = [kept[i].aval for i in self._put_out]
-        self._first = count - residuals
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The step's result, which ends in the residuals that are put out."""
-        results = call(self._program, jax.tree.leaves(arguments))
-        *result, _ = self._program.form.unflatten(results)
-        return (*result, [results[self._first + i] for i in self._put_out])
+        *result, kept = inlined(self._program, jax.tree.leaves(arguments))
+        return (*result, [kept[i] for i in self._put_out])
 
     def stays(self, number: int) -> bool:
         """Whether the residual of this number is the same in each step."""

@@ -11,6 +11,7 @@ and where that is more than a step reads of rows anyway: a smaller sum is cheap 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from compile_ccc.jaxprs.flow import is_variable
 from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
 from tangents.control.contractions import CONTRACTIONS, Joined, bound, masked, whole
@@ -42,7 +44,7 @@ class Sums:
         self._rows = set(rows)
         self._varying = set(program.variables[len(program.constants) :]).difference(fixed)
         for e in program.equations:
-            if e.effects or self._varying_of(e):
+            if e.effects or not self._varying.isdisjoint(filter(is_variable, e.invars)):
                 self._varying.update(e.outvars)
         self._outputs = [self.program.outputs[i] for i in outputs]
         self._ways = self._found_ways()
@@ -59,8 +61,7 @@ class Sums:
         numbers, form = jax.tree.flatten(others)
         outputs = [*self.added, *self.stacked, *(self.program.outputs[i] for i in numbers)]
         blanks = [0] * len(self.added), [0] * len(self.stacked), form.unflatten(numbers)
-        inputs = self.program.variables[len(self.program.constants) :]
-        return self.program.between(inputs, outputs, jax.tree.structure(blanks))
+        return replace(self.program, outputs=outputs, form=jax.tree.structure(blanks))
 
     def totals(
         self, added: Sequence[Any], stacked: Sequence[Any], inputs: Sequence[Any], valid: Any = None
@@ -98,22 +99,21 @@ class Sums:
         return type(v) is not jex.Literal and v in self._varying
 
     def _varying_of(self, e: Any) -> list[Any]:
-        return [v for v in e.invars if self._varies(v)]
+        return [*filter(self._varying.__contains__, filter(is_variable, e.invars))]
 
-    def _found_ways(self) -> list[tuple[Any, list[Any], bool]]:
-        """The operations, in order, whose sums may be worked out after the loop: what varies, and if they contract."""
-        found: dict[Any, tuple[Any, list[Any], bool]] = {}
+    def _found_ways(self) -> list[tuple[Any, int, list[Any], bool]]:
+        """The values, in order, whose sums may be worked out after the loop: their sizes, what varies of what they are
+        made of, and if that is contracted."""
+        found: dict[Any, tuple[Any, int, list[Any], bool]] = {}
         left = list(self._outputs)
         while left:
             v = left.pop()
             e = None if v in found else self._made.get(v)
             if e is None or e.effects or len(e.outvars) != 1 or not (varying := self._varying_of(e)):
                 continue
-            if self._contracts(e):
-                found[v] = e, varying, True
-            elif self._is_linear(e, varying):
-                found[v] = e, varying, False
-                left += varying
+            if (contracts := self._contracts(e)) or self._is_linear(e, varying):
+                found[v] = v, v.aval.size, varying, contracts
+                left += () if contracts else varying
         return [found[v] for v in self._made if v in found] if found else []
 
     def _later(self, rows: set[Any], further: bool) -> dict[Any, tuple[list[Any], bool]]:
@@ -121,17 +121,14 @@ class Sums:
         ones may be: what they are made of, and whether by a contraction."""
         later: dict[Any, tuple[list[Any], bool]] = {}
         carried: dict[Any, int] = dict.fromkeys(rows, 0)  # numbers, for the sum of a value
-        for e, varying, contracts in self._ways:
-            (v,) = e.outvars
-            size = 0
+        for v, size_of_sum, varying, contracts in self._ways:
             if contracts:
-                more = {*varying} - rows
-                better = not more or (further and 2 * _size(more) <= v.aval.size)
+                more, size = {*varying} - rows, 0
+                better = not more or (further and 2 * _size(more) <= size_of_sum)
             else:
-                size = sum([carried[x] for x in varying if x in carried]) + _size(
-                    x for x in varying if x not in carried
-                )
-                better = size < v.aval.size or (size == v.aval.size and any(x in carried for x in varying))
+                new = [x for x in varying if x not in carried]
+                size = sum([carried[x] for x in varying if x in carried]) + (_size(new) if new else 0)
+                better = size < size_of_sum or (size == size_of_sum and len(new) < len(varying))
             if better:
                 later[v], carried[v] = (varying, contracts), size
         return later
@@ -214,7 +211,7 @@ class Sums:
     def _is_linear(self, e: Any, varying: list[Any]) -> bool:
         """Whether an operation is linear in what varies, whose sums are as exact as those of its result."""
         (y,) = e.outvars
-        if not all(jnp.issubdtype(v.aval.dtype, np.inexact) for v in (y, *varying)):
+        if not all([jnp.issubdtype(dtype, np.inexact) for dtype in {v.aval.dtype for v in (y, *varying)}]):
             return False
         match e.primitive.name:
             case name if name in _ALWAYS:
@@ -243,4 +240,4 @@ class Sums:
 
 
 def _size(values: Iterable[Any]) -> int:
-    return sum(v.aval.size for v in values)
+    return sum([v.aval.size for v in values])
