@@ -37,9 +37,10 @@ class Part:
 
 def parts(program: Any, depth: int) -> Sequence[Any]:
     """The equations of a program, those of a part with a name together; so many names are around all of them."""
-    if not [eqn for eqn in program.eqns if eqn.source_info.name_stack.stack]:
+    stacks = [eqn.source_info.name_stack for eqn in program.eqns]
+    names = [_names(stack) if stack.stack else () for stack in stacks]
+    if max(map(len, names), default=0) <= depth:
         return program.eqns
-    names = [_names(eqn) for eqn in program.eqns]
     found: list[Any] = []
     later = {v: len(names) for v in program.outvars if not isinstance(v, jex.Literal)}  # where each is read last
     for i, eqn in enumerate(program.eqns):
@@ -58,8 +59,8 @@ def parts(program: Any, depth: int) -> Sequence[Any]:
     return found
 
 
-def _names(eqn: Any) -> tuple[str, ...]:
-    """The names of the scopes around an equation, the outermost first, up to what is none."""
-    names = str(eqn.source_info.name_stack).split("/")
+def _names(stack: Any) -> tuple[str, ...]:
+    """The names of the scopes of an equation, the outermost first, up to what is none."""
+    names = str(stack).split("/")
     count = next((i for i, name in enumerate(names) if not _NAME.fullmatch(name)), len(names))
     return tuple(names[:count])
