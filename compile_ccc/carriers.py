@@ -88,6 +88,17 @@ def is_carrier(aval: Any) -> bool:
     return getattr(aval, "dtype", None) == CARRIER
 
 
+class Unfounded(Tensor):
+    """The codomain of a recursive function while it is looked for: it cannot be called yet."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+class Recurs(BaseException):
+    """A call of a recursive function of which nobody knows yet what it gives; no user's `except` is meant by it."""
+
+
 class FunctionValue(Opaque):
     """A function value in a trace: its carrier, its type and the trace that it belongs to.  Call it; nothing else."""
 
@@ -101,6 +112,8 @@ class FunctionValue(Opaque):
         if self.trace not in active_traces.get():
             raise leaked(self.type)
         x = conform(arguments, self.type.dom, self)
+        if isinstance(self.type.cod, Unfounded):
+            raise Recurs
         results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
         return unflatten(results, self.type.cod, self.trace)
 

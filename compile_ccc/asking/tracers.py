@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -23,6 +24,8 @@ from combinators.memo import remembered
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.working_out import Unknown
 
+# What says, under `jax.disable_jit`, which branch of a choice runs: of a call of JAX's, by its frame, and of how many.
+chooses: ContextVar[Callable[[Any, int], int] | None] = ContextVar("which branches run", default=None)
 running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
 
 
@@ -69,7 +72,8 @@ class Asking(jax_traces.Tracer):
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
     def to_concrete_value(self) -> Any:
-        return self._told(np.asarray, lambda: None) if jax_traces.needs_value(self) else None
+        asks = chooses.get() is not None and jax_traces.choice() is not None
+        return self._told(np.asarray, lambda: None) if asks or jax_traces.needs_value(self) else None
 
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
         """The text of what is not differentiated."""
@@ -79,6 +83,8 @@ class Asking(jax_traces.Tracer):
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
+        if (choose := chooses.get()) is not None and (choice := jax_traces.choice()) is not None:
+            return how(choose(*choice))
         asked = asked_of(self)
         if asked is None:
             return otherwise()

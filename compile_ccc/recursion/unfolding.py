@@ -53,6 +53,13 @@ class Body:
     steps: tuple[Step, ...]
     results: tuple[Atom, ...]
 
+    @property
+    def ends(self) -> bool:
+        """Whether there is a way through it without a call of itself."""
+        called = any(isinstance(step, SelfCall) for step in self.steps)
+        choices = [step for step in self.steps if isinstance(step, Choice)]
+        return not called and all(any(branch.ends for branch in choice.branches) for choice in choices)
+
 
 def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, Any]) -> Body:
     """The body that a program is on these variables, of which one is the function itself.
