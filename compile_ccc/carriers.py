@@ -23,6 +23,7 @@ from combinators.base import Combinator, in_program
 from combinators.edges import no_keywords
 from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
 from combinators.meaning.conform import conform
+from combinators.meaning.recursion import Recurs
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -93,10 +94,6 @@ class Unfounded(Tensor):
 
     def __repr__(self) -> str:
         return "?"
-
-
-class Recurs(BaseException):
-    """A call of a recursive function of which nobody knows yet what it gives; no user's `except` is meant by it."""
 
 
 class FunctionValue(Opaque):

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from combinators.errors import UntypedFunctionError, definition_line
+from combinators.meaning.recursion import Recurs
 from compile_ccc.asking.tracers import chooses
-from compile_ccc.carriers import Recurs
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class _Choice:
     count: int
 
 
-def founded[Found](trace: Callable[[], Found], f: Any) -> Found:
-    """What `trace`, which traces f, gives on a way that does not call f itself.  Raises `UntypedFunctionError`."""
+def founded[Found](trace: Callable[[], Found]) -> tuple[Found] | None:
+    """What `trace`, of a function, gives on a way without calls of what nobody knows yet; None if there is no way."""
     plan: list[int] | None = []
     while plan is not None:
         made: list[_Choice] = []
@@ -44,12 +44,12 @@ def founded[Found](trace: Callable[[], Found], f: Any) -> Found:
         token = chooses.set(choose)
         try:
             with jax.disable_jit():
-                return trace()
+                return (trace(),)
         except Recurs as error:
             plan = _next(made, {id(frame) for frame, _ in traceback.walk_tb(error.__traceback__)})
         finally:
             chooses.reset(token)
-    raise endless(f)
+    return None
 
 
 def _next(made: list[_Choice], around: set[int]) -> list[int] | None:

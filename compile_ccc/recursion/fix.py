@@ -18,7 +18,7 @@ from combinators.types import Function, Tensor, Type, pack, same_type
 from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, flatten, is_carrier, lam_p
 from compile_ccc.recursion.codomains import endless, founded
 from compile_ccc.recursion.compiling import refuse
-from compile_ccc.recursion.unfolding import unfolded
+from compile_ccc.recursion.unfolding import more_than_called, unfolded
 from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.function import function
@@ -42,8 +42,8 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
             hint="of a term, C.fix(f, argument, result) makes one",
         )  # fmt: skip
     whole("`max_depth`, of a recursion,", max_depth, 1)
-    dom = tuple(map(_strong, map(argument_type, domain)))
-    cod = None if codomain is None else _strong(argument_type(codomain))
+    dom = tuple(map(strong, map(argument_type, domain)))
+    cod = None if codomain is None else strong(argument_type(codomain))
     refuse(None, argument=dom, result=cod)
 
     def recursive(*x: Any) -> Any:
@@ -65,39 +65,43 @@ def _recursion(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type, max_dept
 
 def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
     """The carrier of (self, x, ...) ↦ f(self, x, ...), and the type of its result."""
-    tried = founded(lambda: _strong(_staged(f, dom, Unfounded(()))[1]), f) if cod is None else cod
-    carrier, found = _traced(f, dom, tried)
-    if not same_type(found, tried):
-        raise UntypedFunctionError(
-            "a recursive function gives another type than its calls of itself give",
-            expected=f"{tried}, {'on a way without calls of itself' if cod is None else 'the codomain that is stated'}",
-            got=found,
-            line=definition_line(f),
-            hint="convert what the branches give, or state another codomain, fix(f, ..., codomain=C.Tensor())",
-        )
-    return carrier, tried
+    itself = lambda cod: [Function(pack(dom), cod)]
+    way = (cod,) if cod is not None else founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[1]))
+    if way is None:
+        raise endless(f)
+    program, found, captured, types = staged(f, itself(way[0]), dom)
+    _check(f, program, len(program.consts) + len(jax.tree.leaves(types)))
+    if not same_type(found, way[0]):
+        whose = "on a way without calls of itself" if cod is None else "the codomain that is stated"
+        raise differs(f, f"{way[0]}, {whose}", found)
+    outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
+    names = (*("" for _ in program.consts), *captured.names)
+    type = Function((*itself(way[0]), *dom), strong(found))
+    facts = {"name": parameter_name(f, 1 + len(dom)), "names": names, "rule": None, "origin": NOWHERE}
+    return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=type, **facts), way[0]
 
 
-def _staged(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type, Captured, list[Type]]:
-    """The program of f, the type of its result, what it captured, and the types of that."""
+def staged(
+    f: Callable[..., Any], functions: list[Function], dom: tuple[Type, ...]
+) -> tuple[Any, Type, Captured, list[Type]]:
+    """The program of f of these functions and this domain, the type of its result, its captures, and their types."""
     own, captured = active_traces.get()[-1], captures(f)
     types = [argument_type(v) for v in captured.values]
-    domain = (Function(pack(dom), cod), *dom)
+    domain = (*functions, *dom)
     program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
     refuse(None, result=found)
     return program, found, captured, types
 
 
-def _traced(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
-    program, found, captured, types = _staged(f, dom, cod)
-    _check(f, program, len(program.consts) + len(jax.tree.leaves(types)))
-    outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
-    names = (*("" for _ in program.consts), *captured.names)
-    domain = (Function(pack(dom), cod), *dom)
-    facts = {"name": parameter_name(f, len(domain)), "names": names, "rule": None, "origin": NOWHERE}
-    found = _strong(found)
-    carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=Function(domain, found), **facts)
-    return carrier, found
+def differs(f: Any, expected: str, got: Type) -> UntypedFunctionError:
+    """The error for a recursive function that gives something else than its calls were taken to give."""
+    return UntypedFunctionError(
+        "a recursive function gives another type than its calls of itself give",
+        expected=expected,
+        got=got,
+        line=definition_line(f),
+        hint="convert what the branches give, or state another codomain, fix(f, ..., codomain=C.Tensor())",
+    )
 
 
 def _check(f: Any, program: Any, place: int) -> None:
@@ -105,10 +109,13 @@ def _check(f: Any, program: Any, place: int) -> None:
     inputs = [jex.Var(v.aval) for v in program.jaxpr.invars]
     itself = inputs[place - len(program.consts)]
     assert is_carrier(itself.aval)
-    if not unfolded(program, inputs, itself, {}).ends:
+    body = unfolded(program, inputs, itself, {})
+    if any(a is itself for a in body.results):
+        raise more_than_called("it is returned", definition_line(f))
+    if not body.ends:
         raise endless(f)
 
 
-def _strong(type: Type) -> Type:
+def strong(type: Type) -> Type:
     """The type without weak ones: a call of the function itself gives what is stated."""
     return jax.tree.map(lambda t: Tensor(t.shape, t.dtype) if isinstance(t, Tensor) else t, type)

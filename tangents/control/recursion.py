@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from combinators.context import Context
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.recursion import machine
 from combinators.terms import Fix
@@ -18,6 +19,7 @@ from tangents.cotangents.leaves import gather, scatter
 from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, hold, is_active, nothing, release
 from tangents.spaces.functions import require_known
 from tangents.spaces.space import Representation, Represented, Space
+from tangents.spaces.widening import widening
 
 
 def recursion(rep: Representation, space: Space, term: Fix, x: Any) -> Represented:
@@ -26,13 +28,15 @@ def recursion(rep: Representation, space: Space, term: Fix, x: Any) -> Represent
     require_known(jax.tree.leaves(release(x)))
     if not is_active(x, leaf):
         return hold(evaluate(term, release(x)), leaf), nothing
-    f, ctx, form = machine(term, x, type_of(release(x)))
+    f, domain, form = machine(term, type_of(release(x)))
+    wide, narrowed = widening(x, domain, leaf)
+    ctx = Context(tuple(jax.tree.leaves(wide)))
     leaves, pb = rep(f, ctx)
     y = form.unflatten(leaves)
 
     def pullback(g: Cotangent) -> Cotangent:
         found = gather(g, y, leaf)
         g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x, leaf)
+        return narrowed(scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf))
 
     return y, pullback if is_active(y, leaf) else nothing

@@ -171,7 +171,7 @@ REFUSED = {
     "in a loop": (lambda self, x: lax.fori_loop(0, 3, lambda _, s: self(s), x), E.UnsupportedError, "scan"),
     "in a while": (lambda self, x: lax.while_loop(lambda s: s < 1.0, self, x), E.UnsupportedError, "while"),
     "captured": (lambda self, x: function(lambda y: self(y), F)(x), E.UnsupportedError, "captures"),
-    "returned": (lambda self, x: self, E.UnsupportedError, "a function in its result"),
+    "returned": (lambda self, x: self, E.UnsupportedError, "it is returned"),
     "chosen": (
         lambda self, x: lax.cond(x > 0.0, lambda: self, lambda: function(lambda y: y, F))(x),
         E.UnsupportedError,
