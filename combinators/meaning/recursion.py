@@ -12,6 +12,7 @@ the state of a loop: f runs on types until its calls of itself add none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -56,19 +57,22 @@ class Recurs(BaseException):
     """A call of a recursive function of which nobody knows yet what it gives; no user's `except` is meant by it."""
 
 
+@dataclass(frozen=True, eq=False)
 class Itself(Function):
     """The type of a recursive function within itself, which notes the types that it is called with.
 
-    What it gives is `result`, None as long as that is not known.
+    What it gives is `result`, None as long as that is not known.  It is equal to itself alone, so that nothing that is
+    remembered of functions of its type stands for a call.
     """
 
-    def __init__(self, term: Fix, result: Type):
-        super().__init__(term.argument, term.result)
-        object.__setattr__(self, "result", result)
-        object.__setattr__(self, "calls", [])
+    result: Type = None
+    calls: list[Type] = field(default_factory=list)
 
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def at(self, x: Type) -> Type:
         """The type of a call.  Raises `Recurs` where it is not known."""
@@ -98,7 +102,7 @@ def typed(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> tuple[Type
         return x, term.result
     found, limit = term.result if not _varies(term.result) else None, None
     for _ in range(_ROUNDS):
-        itself = Itself(term, found)
+        itself = Itself(term.argument, term.result, found)
         given = _given(infer, term, ctx, itself, argument)
         _checked(term, given)
         before, argument, found = (argument, found), join([argument, *itself.calls], term), join([found, given], term)
