@@ -80,16 +80,20 @@ _OF_INTEGERS = ("fori_loop", "_power")  # which mean something else for an integ
 
 
 def choice() -> tuple[Any, int] | None:
-    """The call of `lax.cond` or `lax.switch` that asks a tracer which branch runs, and how many there are."""
+    """The call of `lax.cond` or `lax.switch` that asks a tracer which branch runs, and how many there are.
+
+    Of `lax.while_loop`, which asks whether it goes on, there are none.
+    """
     frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame.f_code.co_name in _PASSING or frame.f_code.co_filename in _OURS:
         frame = frame.f_back
     if frame.f_code.co_name not in _CHOOSING or not frame.f_globals["__name__"].startswith("jax."):
         return None
-    return frame, len(frame.f_locals.get("branches", (False, True)))
+    branches = {"cond": (False, True), "while_loop": ()}.get(frame.f_code.co_name)
+    return frame, len(frame.f_locals["branches"] if branches is None else branches)
 
 
-_CHOOSING = ("cond", "_switch_internal")
+_CHOOSING = ("cond", "_switch_internal", "while_loop")
 _OURS = (__file__, os.path.join(os.path.dirname(__file__), "tracers.py"))
 
 

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,19 @@ from combinators.memo import remembered
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.working_out import Unknown
 
-# What says, under `jax.disable_jit`, which branch of a choice runs: of a call of JAX's, by its frame, and of how many.
-chooses: ContextVar[Callable[[Any, int], int] | None] = ContextVar("which branches run", default=None)
+
+class Way(Protocol):
+    """One way through a program, of which a trace under `jax.disable_jit` writes down what is on it."""
+
+    def branch(self, call: Any, count: int) -> int:
+        """Which branch runs of so many: `call` is JAX's call that chooses, by its frame."""
+        ...
+
+    def operation(self) -> None:
+        """Counts an operation on the way."""
+
+
+ways: ContextVar[Way | None] = ContextVar("the way that is traced", default=None)
 running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
 
 
@@ -72,7 +83,7 @@ class Asking(jax_traces.Tracer):
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
     def to_concrete_value(self) -> Any:
-        asks = chooses.get() is not None and jax_traces.choice() is not None
+        asks = ways.get() is not None and jax_traces.choice() is not None
         return self._told(np.asarray, lambda: None) if asks or jax_traces.needs_value(self) else None
 
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
@@ -83,8 +94,8 @@ class Asking(jax_traces.Tracer):
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
-        if (choose := chooses.get()) is not None and (choice := jax_traces.choice()) is not None:
-            return how(choose(*choice))
+        if (way := ways.get()) is not None and (choice := jax_traces.choice()) is not None:
+            return how(way.branch(*choice)) if choice[1] else otherwise()
         asked = asked_of(self)
         if asked is None:
             return otherwise()
@@ -187,6 +198,8 @@ def asking(tracer: Any) -> Any:
     """The tracer, which may be asked from now on."""
     if type(tracer) is jax_traces.Tracer:
         tracer.__class__ = Asking
+        if (way := ways.get()) is not None:
+            way.operation()
     return tracer
 
 

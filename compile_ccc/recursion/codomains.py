@@ -13,9 +13,11 @@ from typing import Any
 
 import jax
 
-from combinators.errors import UntypedFunctionError, definition_line
+from combinators.errors import BudgetError, UntypedFunctionError, definition_line
 from combinators.meaning.recursion import Recurs
-from compile_ccc.asking.tracers import chooses
+from compile_ccc.asking.tracers import ways
+
+_MOST = 50_000  # operations on a way: loops run step by step there
 
 
 @dataclass(frozen=True)
@@ -27,36 +29,54 @@ class _Choice:
     count: int
 
 
+class _Way:
+    """A way through a function that takes these branches of the first choices, and the first one of all others."""
+
+    def __init__(self, branches: list[int]):
+        self._branches, self._length = branches, 0
+        self._made: list[_Choice] = []
+
+    def branch(self, call: Any, count: int) -> int:
+        """Which branch of so many runs; JAX asks more than once."""
+        if self._made and self._made[-1].call is call:
+            return self._made[-1].branch
+        place = len(self._made)
+        self._made.append(_Choice(call, self._branches[place] if place < len(self._branches) else 0, count))
+        return self._made[-1].branch
+
+    def operation(self) -> None:
+        """Counts an operation.  Raises `BudgetError` if there are too many."""
+        self._length += 1
+        if self._length > _MOST:
+            raise BudgetError(
+                "a recursive function has long loops on the way on which the type of its result is looked for",
+                expected=f"at most {_MOST} operations, with those of all steps",
+                got="more",
+                hint="state the type, fix(f, ..., codomain=C.Tensor())",
+            )
+
+    def next(self, around: set[int]) -> list[int] | None:
+        """Which branches the next way takes, if these calls are around what ended this one; None if it was the last."""
+        for i in reversed(range(len(self._made))):
+            choice = self._made[i]
+            if id(choice.call) in around and choice.branch + 1 < choice.count:
+                return [*(before.branch for before in self._made[:i]), choice.branch + 1]
+        return None
+
+
 def founded[Found](trace: Callable[[], Found]) -> tuple[Found] | None:
     """What `trace`, of a function, gives on a way without calls of what nobody knows yet; None if there is no way."""
-    plan: list[int] | None = []
-    while plan is not None:
-        made: list[_Choice] = []
-
-        def choose(call: Any, count: int, plan: list[int] = plan, made: list[_Choice] = made) -> int:
-            before = next((c.branch for c in made if c.call is call), None)
-            if before is not None:
-                return before
-            branch = plan[len(made)] if len(made) < len(plan) else 0
-            made.append(_Choice(call, branch, count))
-            return branch
-
-        token = chooses.set(choose)
+    branches: list[int] | None = []
+    while branches is not None:
+        way = _Way(branches)
+        token = ways.set(way)
         try:
             with jax.disable_jit():
                 return (trace(),)
         except Recurs as error:
-            plan = _next(made, {id(frame) for frame, _ in traceback.walk_tb(error.__traceback__)})
+            branches = way.next({id(frame) for frame, _ in traceback.walk_tb(error.__traceback__)})
         finally:
-            chooses.reset(token)
-    return None
-
-
-def _next(made: list[_Choice], around: set[int]) -> list[int] | None:
-    """Which branches the next way takes, if these calls are around what ended this one; None if it was the last."""
-    for i in reversed(range(len(made))):
-        if id(made[i].call) in around and made[i].branch + 1 < made[i].count:
-            return [*(choice.branch for choice in made[:i]), made[i].branch + 1]
+            ways.reset(token)
     return None
 
 

@@ -9,6 +9,7 @@ from jax import lax
 import combinators as C
 from combinators import errors as E
 from compile_ccc import ccc, fix
+from compile_ccc.recursion import codomains
 
 F, I, B = C.Tensor(), C.Tensor((), jnp.int32), C.Tensor((), bool)
 V = C.Tensor(3)
@@ -146,6 +147,24 @@ def test_a_stated_codomain_has_to_be_right():
         fix(lambda self, x: self(x - 1.0), F, codomain=F)
     with pytest.raises(ZeroDivisionError):
         fix(lambda self, x: 1 // 0, F)
+
+
+def in_a_loop(loop):
+    return lambda self, x: cond(x < 0.0, lambda: loop(x), lambda: self(x - 1.0))
+
+
+def test_loops_on_the_way(monkeypatch):
+    """Of a loop whose number of steps is not known no step is taken, even if it is; others run step by step."""
+    endless = lambda x: lax.while_loop(lambda s: s[0] < 10**6, lambda s: (s[0] + 1, 2.0 * s[1]), (0, x))[1]
+    assert fix(in_a_loop(endless), F).type.cod == F
+    monkeypatch.setattr(codomains, "_MOST", 100)
+    with pytest.raises(E.BudgetError, match="long loops") as caught:
+        fix(in_a_loop(lambda x: lax.fori_loop(0, 100, lambda _, y: jnp.sin(y) * x, x)), F)
+    nothing = in_a_loop(lambda x: lax.scan(lambda s, _: (s, s), x, None, 0)[0])
+    with pytest.raises(E.UnsupportedError, match="no steps") as again:
+        fix(nothing, F)
+    assert "codomain=" in caught.value.hint and "codomain=" in again.value.hint
+    assert fix(nothing, F, codomain=F)(jnp.float32(1.5)) == -0.5
 
 
 def test_choices_in_a_checkpoint_end_nothing():

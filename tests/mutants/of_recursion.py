@@ -167,15 +167,15 @@ MUTANTS = {
     ),
     "the next way takes the branch that was taken": (
         "ways through a recursion",
-        Code(codomains._next, "made[i].branch + 1 < made[i].count", "made[i].branch + 2 < made[i].count"),
+        Code(codomains._Way.next, "choice.branch + 1 < choice.count", "choice.branch + 2 < choice.count"),
     ),
     "every choice before a call is made anew": (
         "ways through a recursion",
-        Code(codomains._next, "reversed(range(len(made)))", "range(len(made))"),
+        Code(codomains._Way.next, "reversed(range(len(self._made)))", "range(len(self._made))"),
     ),
     "choices that have ended are made anew": (
         "ways through a recursion",
-        Code(codomains._next, "id(made[i].call) in around and ", ""),
+        Code(codomains._Way.next, "id(choice.call) in around and ", ""),
     ),
     "a call of another function calls the first one": (
         "functions that call each other",
