@@ -26,7 +26,15 @@ from compile_ccc.asking.working_out import Unknown
 
 
 class Way(Protocol):
-    """One way through a program, of which a trace under `jax.disable_jit` writes down what is on it."""
+    """One way through a program, of which a trace under `jax.disable_jit` writes down what is on it.
+
+    `asked` answers for this trace; those of programs within it have all branches.
+    """
+
+    asked: Any
+
+    def begin(self, trace: Any, asked: Any) -> None:
+        """A trace begins, for which this answers: that of the way, which may begin once more, or one within it."""
 
     def branch(self, call: Any, count: int) -> int:
         """Which branch runs of so many: `call` is JAX's call that chooses, by its frame."""
@@ -83,7 +91,8 @@ class Asking(jax_traces.Tracer):
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
     def to_concrete_value(self) -> Any:
-        asks = ways.get() is not None and jax_traces.choice() is not None
+        way = ways.get()
+        asks = way is not None and way.asked is asked_of(self) and jax_traces.choice() is not None
         return self._told(np.asarray, lambda: None) if asks or jax_traces.needs_value(self) else None
 
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
@@ -94,9 +103,9 @@ class Asking(jax_traces.Tracer):
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
-        if (way := ways.get()) is not None and (choice := jax_traces.choice()) is not None:
+        asked, way = asked_of(self), ways.get()
+        if way is not None and way.asked is asked and (choice := jax_traces.choice()) is not None:
             return how(way.branch(*choice)) if choice[1] else otherwise()
-        asked = asked_of(self)
         if asked is None:
             return otherwise()
         try:

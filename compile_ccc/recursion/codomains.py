@@ -15,7 +15,7 @@ import jax
 
 from combinators.errors import BudgetError, UntypedFunctionError, definition_line
 from combinators.meaning.recursion import Recurs
-from compile_ccc.asking.tracers import ways
+from compile_ccc.asking.tracers import running, ways
 
 _MOST = 50_000  # operations on a way: loops run step by step there
 
@@ -33,8 +33,14 @@ class _Way:
     """A way through a function that takes these branches of the first choices, and the first one of all others."""
 
     def __init__(self, branches: list[int]):
-        self._branches, self._length = branches, 0
+        self._branches, self._trace, self._length = branches, None, 0
         self._made: list[_Choice] = []
+        self.asked: Any = self  # nothing that answers for a trace
+
+    def begin(self, trace: Any, asked: Any) -> None:
+        """A trace begins, for which this answers: that of the way, which may begin once more, or one within it."""
+        if running.get(id(self._trace)) is not self.asked:
+            self._trace, self.asked, self._length, self._made = trace, asked, 0, []
 
     def branch(self, call: Any, count: int) -> int:
         """Which branch of so many runs; JAX asks more than once."""

@@ -10,6 +10,7 @@ import combinators as C
 from combinators import errors as E
 from compile_ccc import ccc, fix
 from compile_ccc.recursion import codomains
+from tangents import grad
 
 F, I, B = C.Tensor(), C.Tensor((), jnp.int32), C.Tensor((), bool)
 V = C.Tensor(3)
@@ -78,6 +79,16 @@ def test_the_codomain_is_found_within_a_lambda_where_a_static_value_ends_the_rec
         return ccc(lambda n: fix(end, I)(n))(np.int32(3))
 
     assert total(True) == 6.0 and total(False) == 0.5
+
+
+def test_it_is_found_for_recursions_within_each_other_and_beside_choices_of_other_programs():
+    """Σ over k = 1, ..., n of k (x + k), by a recursion in each step; both branches of what is derived count."""
+    slope = grad(lambda x: cond(x > 0.0, lambda: x * x / 2.0, lambda: -x))
+    inner = lambda x: fix(lambda f, m, y: cond(m == 0, lambda: 0.0, lambda: slope(x) + y + f(m - 1, y)), I, F)
+    outer = lambda self, n, x: cond(n == 0, lambda: 0.0, lambda: inner(x)(n, n.astype(float)) + self(n - 1, x))
+    f = fix(outer, I, F)
+    assert f(np.int32(3), np.float32(2.0)) == 1 * 3 + 2 * 4 + 3 * 5
+    assert f(np.int32(3), np.float32(-2.0)) == 1 * 0 + 2 * 1 + 3 * 2
 
 
 def test_it_is_of_the_precision_that_is_set():
