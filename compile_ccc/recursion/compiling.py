@@ -21,7 +21,7 @@ from combinators.meaning.evaluate import evaluate
 from combinators.meaning.host import noting_exceptions
 from combinators.meaning.infer import recursive
 from combinators.meaning.joining import widen
-from combinators.meaning.recursion import machine, parted
+from combinators.meaning.recursion import Itself, machine, parted
 from combinators.memo import Facts
 from combinators.records import as_records, from_records
 from combinators.terms import Const, Fix, Proj, Term
@@ -76,7 +76,7 @@ def _traced(term: Fix, domain: Type, codomain: Type) -> Any:
 
         def flat(*given: Any) -> list[Any]:
             ctx, x = parted(term, form.unflatten(given[:-1]))
-            itself = _Itself(given[-1], Function(term.argument, term.result), own, argument, codomain)
+            itself = _Itself(given[-1], Itself(term.argument, term.result, codomain), own, argument, codomain)
             y = evaluate(term.body, extend(extend(ctx, itself), x))
             return jax.tree.leaves(widen(as_records(y), codomain))
 

@@ -147,6 +147,17 @@ def test_functions_as_arguments_within_a_lambda():
     assert grad(alternating)(2.0, 4.0) == 16 - 9 + 4 - 1
 
 
+def test_functions_as_results_beside_numbers():
+    """scale x = λ y. x y for x < 0, else scale (x - less x), with less x = 1."""
+    real = C.Tensor()
+    scale, less = mutual(
+        (lambda s, l, x: cond(x < 0.0, lambda: function(lambda y: x * y, real), lambda: s(x - l(x))), real),
+        (lambda s, l, x: cond(x < 2.0, lambda: 1.0, lambda: s(-x)(1.0) + x + 1.0), real),
+    )
+    assert scale(2.5)(4.0) == -0.5 * 4.0 and less(3.0) == 1.0
+    assert grad(lambda x: scale(x)(4.0))(2.5) == 4.0
+
+
 def test_one_function_is_a_recursion():
     (factorial,) = mutual((lambda f, n: cond(n == 0, lambda: 1, lambda: n * f(n - 1)), I))
     assert factorial(5) == fix(lambda f, n: cond(n == 0, lambda: 1, lambda: n * f(n - 1)), I)(5) == 120

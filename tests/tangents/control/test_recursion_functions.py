@@ -126,7 +126,36 @@ def composed_by_hand(g, x):
     return itself(3, x)(2.0)
 
 
+def one_of_two(g, x):
+    """One branch gives a function of its own, and the other one what a call of itself gives, which may be g."""
+    ends = lambda n, y, g: lax.cond(n == 0, lambda: function(lambda z: y * z, real()), lambda: g)
+    body = lambda self, n, y, g: lax.cond(n < 2, lambda: ends(n, y, g), lambda: self(n - 2, y * g(1.0), g))
+    f = fix(body, I, real(), arrow())
+    return f(np.int32(4), x, g)(0.5) * f(np.int32(3), x, g)(x)
+
+
+def one_of_two_by_hand(g, x):
+    return x * g(1.0) ** 2 * 0.5 * g(x)
+
+
+def after_a_choice(g, x):
+    """A branch gives a function of its own, another one that of a call of itself, which gives two more."""
+
+    def body(self, n, y, g):
+        own = function(lambda z: y * z, real())
+        return lax.switch(n, [lambda: g, lambda: own, lambda: self(n - 1, y, g), lambda: self(n - 3, y, g)])
+
+    f = fix(body, I, real(), arrow())
+    return f(np.int32(2), x, g)(0.5) * f(np.int32(3), x, g)(x)
+
+
+def after_a_choice_by_hand(g, x):
+    return x * 0.5 * g(x)
+
+
 PROGRAMS = {
+    "one of two": (one_of_two, one_of_two_by_hand),
+    "after a choice": (after_a_choice, after_a_choice_by_hand),
     "unchanged": (unchanged, unchanged_by_hand),
     "in the last place": (in_the_last_place, in_the_last_place_by_hand),
     "other captures": (other_captures, other_captures_by_hand),
