@@ -62,8 +62,7 @@ def _closed_program(value: Any) -> Any:
     if type(value) in _NO_PROGRAMS:
         return value
     if isinstance(value, tuple) and any(isinstance(v, jex.Jaxpr) for v in value):
-        closed = map(_closed_program, value)
-        return value._make(closed) if hasattr(value, "_make") else tuple(closed)  # a tuple with names stays one
+        return getattr(value, "_make", tuple)(map(_closed_program, value))  # a tuple with names stays one
     if not isinstance(value, jex.Jaxpr) or not rules.held_tracers(value):
         return value
     run = lambda *xs: _run(value, [*value.consts, *xs], {})
