@@ -112,6 +112,7 @@ def loop(
     _held.put(known, held)
     state = remark(release(state), held, leaf)
     _, residuals, out_marks = made
+    steps = term.length if term.length is not None else len(jax.tree.leaves(release(xs))[0])
     states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
     products, program = ahead(program, states, inputs)
     run = Step(program, len(residuals.kept), states, len(inputs))
@@ -130,7 +131,7 @@ def loop(
         if not (of_last or of_rows):
             return ZERO
         active, pulled = moving(residuals, of_last, of_rows)
-        once = Once(pulled, run)
+        once = Once(pulled, run, steps)
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total, after), (saved, x, g_out) = carry, row
