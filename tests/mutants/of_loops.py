@@ -13,8 +13,9 @@ import combinators as C
 from combinators import building
 from compile_ccc import function
 from tangents import grad, vjp
-from tangents.control import contractions, once, whiles
-from tangents.control.steps import Step
+from tangents.at_once import contractions, once
+from tangents.at_once.steps import Step
+from tangents.control import whiles
 from tangents.progress import Progress
 from tangents.spaces import captured, listing
 from tests.mutants.breaking import Code

@@ -14,8 +14,8 @@ from jax.ad_checkpoint import checkpoint_name
 import combinators as C
 from compile_ccc import ccc, function, trace
 from tangents import grad, jvp
-from tangents.control import ahead
-from tangents.control.contractions import CONTRACTIONS, Joined
+from tangents.at_once import ahead
+from tangents.at_once.contractions import CONTRACTIONS, Joined
 
 SPACES = ["environment", "list"]
 

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import opened, run
-from tangents.control.ahead import FEW, free
-from tangents.control.steps import Step
-from tangents.control.sums import Sums
+from tangents.at_once.ahead import FEW, free
+from tangents.at_once.sums import Sums
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.residuals import Pulled
 
@@ -28,11 +27,11 @@ class Once:
     """What is to be added up, what is to be stacked, and the rest of what a pullback gives.
 
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
-    `stacked` are the types of what is to be stacked.  Lists of calls are no sums; they belong to the rest.  There are
-    at least so many `steps`.
+    `fixed` are its residuals, by their numbers, that are the same in each step.  `stacked` are the types of what is to
+    be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.
     """
 
-    def __init__(self, pulled: Pulled, step: Step, steps: int = 1):
+    def __init__(self, pulled: Pulled, fixed: dict[int, Any], steps: int = 1):
         self._pulled = pulled
         program = opened(pulled.program)
         found, *rest = pulled.form.unflatten(range(len(program.outputs)))
@@ -40,16 +39,16 @@ class Once:
         calls = {i: c for i, c in found.items() if i not in summed}
         inputs = program.variables[len(program.constants) :]
         constants = list(zip(inputs, pulled.sources, strict=False))
-        fixed = {v: s.at for v, s in constants if s.kind == "outside"}
-        fixed |= {v: step.fixed[s.at] for v, s in constants if s.kind == "kept" and s.at in step.fixed}
+        same = {v: s.at for v, s in constants if s.kind == "outside"}
+        same |= {v: fixed[s.at] for v, s in constants if s.kind == "kept" and s.at in fixed}
         of_state, *_ = cotangents = pulled.given.unflatten(inputs[len(constants) :])
         carries = len(cotangents) > 1
         carried = jax.tree.leaves(of_state) if carries else []
-        rows = set(inputs).difference(fixed, carried)
+        rows = set(inputs).difference(same, carried)
         self._numbers = list(summed)
-        self._sums = Sums(program, fixed, rows, list(summed.values()), carries)
+        self._sums = Sums(program, same, rows, list(summed.values()), carries)
         inside = self._sums.inside((calls, *rest))
-        self._inside, self._transposed = _transposed(inside, fixed) if steps >= LONG else (inside, [])
+        self._inside, self._transposed = _transposed(inside, same) if steps >= LONG else (inside, [])
         self.stacked = [v.aval for v in self._sums.stacked]
         self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]
 
