@@ -1,7 +1,7 @@
 """One step of a loop, which puts out what its pullback keeps, and no more.
 
 Not put out is what is the same in each step; what the step gives anyway, as an output or as the state before the next
-step; and what is cheap to work out again from the rest: arithmetic, comparisons, choices, tanh, and other shapes of
+step; and what is cheap to work out again from the rest: arithmetic, comparisons, choices, and other shapes of
 arrays.  A value with a name, by `jax.ad_checkpoint.checkpoint_name`, is kept; what a checkpoint gives is worked out
 again.
 """
@@ -21,7 +21,7 @@ CHEAP = {
     *("neg", "add", "add_any", "sub", "mul", "div", "max", "min", "abs", "sign", "square", "integer_pow", "clamp"),
     *("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "xor", "select_n", "is_finite", "convert_element_type"),
     *("broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "split", "concatenate", "pad", "rev", "iota"),
-    *("copy", "real", "imag", "conj", "stop_gradient", "tanh"),
+    *("copy", "real", "imag", "conj", "stop_gradient"),
 }
 
 
