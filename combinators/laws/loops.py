@@ -117,7 +117,7 @@ LOOPS = [
             prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> Scan(),
         ),
         {"f": (("s", "b"), ("s", "c")), "g": ("a", "b")}, plain=("s",), elements=("a", "b", "c"),
-        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.control.ahead`, where it pays",
+        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.at_once.ahead`, where it pays",
     ),
     Law(
         "fold captures", "map and fold", ("c", "s", Each("a")), "s",
