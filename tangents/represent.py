@@ -138,7 +138,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
-            captures = (lambda: _by_captures(term, x)) if space.lists else None
+            captures = (lambda: _by_captures(term, x, _OF_ARRAYS)) if space.lists else None
             return loop(lambda f, x: rep(space, f, x), space, term, *x, by_captures=captures)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
@@ -146,17 +146,17 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return rep(space, bounded(max_steps), x)
         case While() if space.lists:
             condition, *rest = x
-            return _by_captures(term, (hold(condition, space.is_leaf), *rest))
+            return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
         case While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
-        case Cata() if space.lists:
+        case Cata() | Fix() if space.lists:
             return _by_captures(term, x)
         case Cata():
             return reduction(lambda f, x: rep(space, f, x), space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case Fix():
-            return recursion(lambda f, x: rep(ENVIRONMENT, f, x), space, term, x)
+            return recursion(lambda f, x: rep(space, f, x), space, term, x)
         case _:
             assert_never(term)
 
@@ -166,9 +166,13 @@ def by_environment(term: Term, x: Any) -> Represented:
     return rep(ENVIRONMENT, term, x)
 
 
-def _by_captures(term: Term, x: Any) -> Represented:
-    """A term in the list space, inside of which functions are what they captured."""
-    return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x)
+_OF_ARRAYS = ", or a loop over arrays, which knows how many calls there are"
+_OF_STEPS = ", or C.terms.While(max_steps=n) for a loop of at most n steps"
+
+
+def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
+    """A term in the list space, inside of which functions are what they captured; `hint` as for `by_captures`."""
+    return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x, hint)
 
 
 def _composed(pullbacks: list[LinearMap]) -> LinearMap:

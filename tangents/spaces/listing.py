@@ -85,7 +85,7 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
     total: Cotangent = ZERO
     for block in calls.blocks:
         if isinstance(block, Captured):
-            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf))
+            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf, block.hint))
             continue
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
@@ -101,12 +101,15 @@ def of_captures(rep: Representation, g: Cotangent, y: Any) -> Cotangent:
     return scatter(pulled, y, is_function)
 
 
-def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any) -> Represented:
-    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves."""
+def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any, hint: str = "") -> Represented:
+    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves.
+
+    `hint` says what else to write where the calls of a function have to be a list.
+    """
     y, pb = run(opened(x))
     closed = lambda leaf: leaf if not isinstance(leaf, Closure) or is_active(leaf, no_leaf) else Held(release(leaf))
     listed = called(jax.tree.map(closed, y, is_leaf=is_function), x, LIST)
-    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function)
+    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function, hint)
     return listed, pullback if is_active(listed, is_function) else nothing
 
 
