@@ -8,7 +8,7 @@ from typing import Any, assert_never
 import jax
 
 from combinators.base import in_program, term_on, value_at
-from combinators.context import extend
+from combinators.context import Context, extend
 from combinators.depth import PROGRAMS, check_programs, check_values, deep, more_room
 from combinators.errors import EvalError
 from combinators.meaning.conform import conform
@@ -138,8 +138,8 @@ def _compiled(term: Fix, x: Any) -> Any:
     )
     if unknown is not None:
         return unknown.recorded(term, x)
-    f, ctx, form = machine(term, x, type_of(x))
-    return form.unflatten(evaluate(f, ctx))
+    f, domain, form = machine(term, type_of(x))
+    return form.unflatten(evaluate(f, Context(tuple(jax.tree.leaves(widen(x, domain))))))
 
 
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)

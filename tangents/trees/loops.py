@@ -18,7 +18,7 @@ from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.types import Type
 from compile_ccc.jaxprs.conds import switch
-from tangents.control.contractions import masked
+from tangents.at_once.contractions import masked
 from tangents.trees.nodes import Nodes, Pulling
 
 type Rows = list[Any]

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from combinators.inductive.constructors import Constructor, Rec
 from combinators.types import Type
 from compile_ccc.jaxprs.recording import record, recorded, row_types
-from tangents.control.contractions import masked
-from tangents.control.once import Once
-from tangents.control.steps import Step
+from tangents.at_once.contractions import masked
+from tangents.at_once.once import Once
+from tangents.at_once.steps import Step
 from tangents.cotangents.leaves import placed, present, structs
 from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import marks, parts, release, remark
@@ -90,7 +90,7 @@ class Pulling:
     def __init__(self, nodes: Nodes, active: set[int]):
         self._step, self._places = nodes.step, nodes.places
         pulled = nodes.residuals.at(active)
-        self._once = Once(pulled, nodes.step)
+        self._once = Once(pulled, nodes.step.fixed)
         self.zeros = self._once.zeros
         found = {nodes.places[number]: aval for number, aval in pulled.result[1].items()}
         self.reached = {i for side, i in found if side >= 0}

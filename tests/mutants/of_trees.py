@@ -11,7 +11,7 @@ import combinators as C
 from combinators.inductive import schedule
 from combinators.meaning import trees as meaning
 from tangents import jvp, value_and_grad
-from tangents.control.sums import Sums
+from tangents.at_once.sums import Sums
 from tangents.forward import trees as forward_trees
 from tangents.trees import rule
 from tangents.trees.loops import Loops

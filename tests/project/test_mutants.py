@@ -11,6 +11,7 @@ from tests.mutants import (
     of_control,
     of_forward,
     of_lambdas,
+    of_loops,
     of_recursion,
     of_rows,
     of_spaces,
@@ -20,7 +21,7 @@ from tests.mutants import (
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
+CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_loops.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -29,6 +30,7 @@ MUTANTS = {
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
     **of_whiles.MUTANTS,
+    **of_loops.MUTANTS,
     **of_trees.MUTANTS,
     **of_recursion.MUTANTS,
     **of_rows.MUTANTS,
