@@ -124,7 +124,7 @@ def opened(program: Program) -> Program:
 
 
 def _opened(equations: Iterable[Any], now: dict[int, Any], constants: dict[Any, Any], inside: bool) -> list[Any]:
-    """Equations without calls; `now` is what stands in the place of variables, by identity.  All is new `inside` one."""
+    """Equations without calls; `now` stands in the place of variables, by identity.  Inside of a call, all is new."""
     found: list[Any] = []
     for e in equations:
         operands, inner = [*map(now.get, map(id, e.invars), e.invars)], compat.called(e)

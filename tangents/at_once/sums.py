@@ -211,7 +211,7 @@ class Sums:
     def _is_linear(self, e: Any, varying: list[Any]) -> bool:
         """Whether an operation is linear in what varies, whose sums are as exact as those of its result."""
         (y,) = e.outvars
-        if not all([jnp.issubdtype(dtype, np.inexact) for dtype in {v.aval.dtype for v in (y, *varying)}]):
+        if not all(jnp.issubdtype(dtype, np.inexact) for dtype in {v.aval.dtype for v in (y, *varying)}):
             return False
         match e.primitive.name:
             case name if name in _ALWAYS:
