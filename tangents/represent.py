@@ -35,6 +35,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -158,9 +159,9 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return _by_captures(term, (hold(condition, space.is_leaf), *rest))
         case While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
-        case Cata() if space is LIST:
+        case Cata() | Inherit() if space is LIST:
             return _by_captures(term, x)
-        case Cata():
+        case Cata() | Inherit():
             return reduction(lambda f, x: rep(space, f, x), space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)

@@ -30,7 +30,7 @@ class Forest:
     `valid[name]`: which rows are nodes; `source[name]`: the row itself, or for a row that is none, a node's.
     `children`: for each row of the constructors with nodes below them, where the results of these are; 0 past the last.
     `parents`: for each result, where its cotangent is among those of the children of all nodes; after these come those
-    of the roots, and a zero.
+    of the roots, and a zero.  A row that is no node has those of the node of its `source`, and so have children.
     `tags`, `places`: of each step the number of its constructor, among those with nodes below, and its first row, among
     those of all of these.
     `steps`: how many there are; `roots`: where the results of the trees are.

@@ -167,9 +167,10 @@ def _filled(
         columns = [column(nodes, i, j, t) for j, t in enumerate(t for t in c.leaves if t is not Rec)]
         payloads[c.name] = c.payload([_spread(x, at, from_) for x in columns])
         valid[c.name], source[c.name] = is_node, _int(from_)
+        rows = slice(starts[i], starts[i] + room)
+        parents[rows] = parents[rows][from_]
         if c.arity:
-            rows = slice(starts[i] - first, starts[i] - first + room)
-            children[rows] = children[rows][from_]
+            children[starts[i] - first :][:room] = children[starts[i] - first :][from_]
     order = np.zeros((2, inner // plan.width), np.int32)
     steps = len(plan.kinds)
     kinds = np.flatnonzero([c.arity > 0 for c in constructors])
