@@ -54,7 +54,7 @@ def states(node: Callable[[Constructor, Any, Any], list[Any]], forest: Forest, s
             return jax.tree.map(lambda *sides: jnp.stack(sides), *below)
 
         at, new = _worked_out(of, forest, forest.steps - 1 - count)
-        of_sides = at[:, None] * most + jnp.arange(most, dtype=at.dtype)
+        of_sides = at[:, None] * most + jnp.arange(most, dtype=at.dtype)[None]
         return jax.tree.map(lambda all, one: all.at[of_sides].set(one), slots, new)
 
     slots = lax.fori_loop(0, forest.steps, step, slots) if forest.inner else slots
