@@ -62,14 +62,12 @@ class Constructor:
         own = iter(leaves)
         return self.form.unflatten([None if leaf is Rec else next(own) for leaf in self.leaves])
 
-    def inner(self, values: Sequence[Any]) -> Any:
-        """The parts with these in the place of values of the type, and None in the place of the payload."""
-        left = iter(values)
-        return self.form.unflatten([next(left) if leaf is Rec else None for leaf in self.leaves])
-
-    def among(self, parts: Any) -> list[Any]:
-        """Those of some parts that are in the place of values of the type."""
-        return [part for leaf, part in zip(self.leaves, self.form.flatten_up_to(parts), strict=True) if leaf is Rec]
+    @cached_property
+    def places(self) -> Any:
+        """The form of the parts that are values of the type, with None in the place of the payload."""
+        is_payload = lambda part: not any(leaf is Rec for leaf in jax.tree.leaves(part))
+        parts = self.form.unflatten(self.leaves)
+        return jax.tree.structure(jax.tree.map(lambda x: x if x is Rec else None, parts, is_leaf=is_payload))
 
     def __repr__(self) -> str:
         return f"{self.name}={self.form.unflatten(self.leaves)!r}"

@@ -161,7 +161,7 @@ def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
     type, (*start, forest) = carried(term, functions, *rest), rest
     payload = lambda c, row: taken(forest.payloads[c.name], row)
     if isinstance(term, Inherit):
-        down = lambda c, state, row: c.among(apply(functions[c.name], (state, payload(c, row))))
+        down = lambda c, state, row: c.places.flatten_up_to(apply(functions[c.name], (state, payload(c, row))))
         rows = states(down, forest, strong(*start, type))
     else:
         up = lambda c, below, row: apply(functions[c.name], c.parts(below, payload(c, row)))

@@ -39,7 +39,7 @@ def result(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
     for c in sorted(called(term, forest), key=lambda c: c.arity > 0):
         given = apply(functions[c.name], domain(term, c, found, forest))
         found = _strong(term, c, given) if found is None else found
-        expected = c.inner([found] * c.arity) if isinstance(term, Inherit) else found
+        expected = c.places.unflatten([found] * c.arity) if isinstance(term, Inherit) else found
         if not same_type(expected, given):
             raise LoopError(
                 f"the function of the constructor {c.name!r} does not give what the others do", part=term,

@@ -32,7 +32,7 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
         return given(apply(functions[c.name], c.parts([dual(*x) for x in below], payload(c, row))))
 
     def down(c: Constructor, state: Any, row: Any) -> list[Any]:
-        return [given(y) for y in c.among(apply(functions[c.name], (dual(*state), payload(c, row))))]
+        return [given(y) for y in c.places.flatten_up_to(apply(functions[c.name], (dual(*state), payload(c, row))))]
 
     def given(y: Any) -> Any:
         reached.update(tangents(y))

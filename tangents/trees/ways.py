@@ -89,7 +89,7 @@ class Down:
 
     def written(self, c: Constructor, y: Any) -> list[Any]:
         """The values that it gives."""
-        return c.among(y)
+        return c.places.flatten_up_to(y)
 
     def opened(self, type: Any, given: Any = None) -> Any:
         """The slots, with the values of roots."""
