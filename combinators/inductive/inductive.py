@@ -110,27 +110,31 @@ def _node(forest: Forest, c: Constructor, row: int, inner: Any, build: Callable[
 def _encoded(
     constructors: tuple[Constructor, ...], nodes: Nodes, width: int | None, asked: Mapping[str, int]
 ) -> Forest:
-    kind, parent, side = (np.asarray(x, np.int64) for x in (nodes.kind, nodes.parent, nodes.side))
-    own, depth = np.asarray(nodes.own, np.int64), np.asarray(nodes.depth, np.int64)
-    number = np.cumsum([c.arity > 0 for c in constructors]) - 1  # of a constructor among those with nodes below
-    inner = np.flatnonzero(np.asarray([c.arity > 0 for c in constructors])[kind])
-    place_of = np.full(len(kind), -1)
+    kind, (parent, side, depth) = np.array(nodes.kinds, int), np.array(nodes.places, int).reshape(-1, 3).T
+    has_below = [c.arity > 0 for c in constructors]
+    number = np.cumsum(has_below) - 1  # of a constructor among those with nodes below
+    inner = np.flatnonzero(np.array(has_below)[kind])
+    place_of = np.full(len(kind) + 1, -1)  # of which the last is the parent of roots
     place_of[inner] = np.arange(len(inner))
-    above = np.where(parent[inner] < 0, -1, place_of[parent[inner]])
-    plan = schedule(number[kind[inner]], above, depth[inner], width)
-    places = np.empty(len(plan.kinds), np.int64)
-    row, rooms = own.copy(), dict[str, int]()
+    plan = schedule(number[kind[inner]], place_of[parent[inner]], depth[inner], width)
+    places = np.empty(len(plan.kinds), int)
+    row, rooms, of_kind = (
+        np.empty(len(kind), int),
+        dict[str, int](),
+        [np.flatnonzero(kind == i) for i in range(len(constructors))],
+    )
     for i, c in enumerate(constructors):
-        count = nodes.counts[i]
         if c.arity:
             steps = np.flatnonzero(plan.kinds == number[i])
             places[steps] = np.arange(len(steps))
             least = max(len(steps), -(-asked.get(c.name, 0) // plan.width))
             rooms[c.name] = plan.width * size_class(least)
         else:
+            count = len(of_kind[i])
+            row[of_kind[i]] = np.arange(count)
             rooms[c.name] = size_class(max(count, asked.get(c.name, 0)))
     row[inner] = places[plan.step] * plan.width + plan.slot
-    return _filled(constructors, nodes, plan, places, (kind, parent, side, row), rooms)
+    return _filled(constructors, nodes, plan, places, (of_kind, kind, parent, side, row), rooms)
 
 
 def _filled(
@@ -141,30 +145,28 @@ def _filled(
     of_nodes: Any,
     rooms: dict[str, int],
 ) -> Forest:
-    kind, parent, side, row = of_nodes
+    of_kind, kind, parent, side, row = of_nodes
     numbers = sorted(range(len(constructors)), key=lambda i: constructors[i].arity > 0)  # in the order of the results
-    starts = np.zeros(len(constructors), np.int64)
+    starts = np.zeros(len(constructors), int)
     starts[numbers] = np.cumsum([0, *(rooms[constructors[i].name] for i in numbers)])[:-1]
     first = sum(rooms[c.name] for c in constructors if not c.arity)
     inner = sum(rooms[c.name] for c in constructors if c.arity)
     most = max((c.arity for c in constructors), default=0)
-    roots = np.asarray(nodes.roots, np.int64)
+    roots = np.array(nodes.roots, int)
     result = starts[kind] + row
     up = (result[parent] - first) * most + side
     up[roots] = inner * most + np.arange(len(roots))
-    parents, below = np.full(first + inner, inner * most + len(roots)), np.zeros(inner * most, np.int64)
-    parents[result] = up
-    below[up[parent >= 0]] = result[parent >= 0]
+    parents, below = np.full(first + inner, inner * most + len(roots)), np.zeros(inner * most + len(roots), int)
+    parents[result], below[up] = up, result
     payloads, valid, source = ({}, {}, {})
-    children = below.reshape(inner, most)
+    children = below[: inner * most].reshape(inner, most)
     for i, c in enumerate(constructors):
-        own, room = np.flatnonzero(kind == i), rooms[c.name]
-        at = row[own]
+        room, at = rooms[c.name], row[of_kind[i]]
         is_node = np.zeros(room, bool)
         is_node[at] = True
         begin = np.arange(room) // plan.width * plan.width if c.arity else 0
         from_ = np.where(is_node, np.arange(room), begin)
-        columns = [column(nodes, i, j, t) for j, t in enumerate(t for t in c.leaves if t is not Rec)]
+        columns = [column(nodes, i, j) for j, leaf in enumerate(c.leaves) if leaf is not Rec]
         payloads[c.name] = c.payload([_spread(x, at, from_) for x in columns])
         valid[c.name], source[c.name] = is_node, _int(from_)
         rows = slice(starts[i], starts[i] + room)
