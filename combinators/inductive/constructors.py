@@ -42,6 +42,11 @@ class Constructor:
         return sum(leaf is Rec for leaf in self.leaves)
 
     @cached_property
+    def own(self) -> list[int]:
+        """Which of its leaves are those of the payload."""
+        return [i for i, leaf in enumerate(self.leaves) if leaf is not Rec]
+
+    @cached_property
     def is_tuple(self) -> bool:
         """Whether its parts are declared as a tuple."""
         return type(self.form.unflatten(self.leaves)) is tuple

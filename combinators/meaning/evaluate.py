@@ -167,7 +167,7 @@ def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
         up = lambda c, below, row: apply(functions[c.name], c.parts(below, payload(c, row)))
         rows = results(up, forest, type)
         if not term.every:
-            return taken(rows, forest.roots)
+            return taken(rows, forest.order().roots)
     return forest.annotated(by_constructor(forest, rows), type)
 
 

@@ -56,7 +56,7 @@ def codomain(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
     found, forest = result(apply, term, x), x[-1]
     if isinstance(term, Inherit) or term.every:
         return forest.annotated({c.name: Array(forest.room(c), found) for c in forest.constructors}, found)
-    return Array(forest.roots.shape[0], found)
+    return Array(forest.count, found)
 
 
 def called(term: Cata | Inherit, forest: Forest) -> list[Constructor]:
@@ -96,9 +96,9 @@ def checked(term: Cata | Inherit, x: Type) -> Given:
     if not isinstance(forest, Forest) or forest.constructors != term.type.constructors:
         raise refuse("the trees are no forest of this type", "what T.encode(trees) gives, of this very type T")
     start = x[1] if passes else ()
-    count, leaves = forest.roots.shape[0], jax.tree.leaves(start, is_leaf=is_function)
+    count, leaves = forest.count, jax.tree.leaves(start, is_leaf=is_function)
     if not all(isinstance(t, Tensor) and t.shape[:1] == (count,) for t in leaves):
-        raise refuse(f"there are {count} trees", "one state for each: jnp.broadcast_to(s, (len(trees), *s.shape))")
+        raise refuse(f"there are {count} trees", "one state for each: jnp.broadcast_to(s, (forest.count, *s.shape))")
     return Given(functions, start, forest)
 
 

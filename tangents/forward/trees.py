@@ -55,5 +55,5 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
     else:
         rows = results(up, plain, (type, {i: types[i] for i in sorted(active)}))
         if not term.every:
-            return dual(*taken(rows, plain.roots))
+            return dual(*taken(rows, plain.order().roots))
     return forest.annotated({name: dual(*own) for name, own in by_constructor(plain, rows).items()}, type)

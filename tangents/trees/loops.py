@@ -29,7 +29,8 @@ class Loops:
 
     def __init__(self, forest: Forest, way: Way, nodes: dict[str, Nodes], type: Type):
         self.forest, self.nodes, self.types = forest, nodes, dict(enumerate(jax.tree.leaves(type)))
-        self.way, self.back = way, Up(forest) if isinstance(way, Down) else Down(forest)
+        self.way, self.order = way, forest.order()
+        self.back = (Up if isinstance(way, Down) else Down)(forest, self.order)
         self.inner, self.starts, self.width, self.first = forest.inner, forest.starts(), forest.width, forest.first
         self.ordered = [*forest.leaves, *forest.inner]  # as their results are
         self.spare = 0 if len(self.inner) == 1 else self.width  # rows to which what is nobody's is written
@@ -64,7 +65,7 @@ class Loops:
             slots = {i: self.way.write(x, wide[i], p) for i, x in slots.items()}
             return slots, {c.name: self._noted(c, tag, p, buffers[c.name], new[c.name]) for c in self.inner}
 
-        slots, buffers = lax.fori_loop(0, self.forest.steps, body, (slots, buffers))
+        slots, buffers = lax.fori_loop(0, self.order.steps, body, (slots, buffers))
         return slots, kept | buffers
 
     def backwards(
@@ -89,7 +90,7 @@ class Loops:
                 place = self._place(c, p)
                 saved = [sliced(x, place, self.width) for x in kept[c.name]]
                 ys = self.way.wrote(slots, c, p, self.width)
-                valid = sliced(self.forest.valid[c.name], place, self.width)
+                valid = sliced(self.order.valid[c.name], place, self.width)
                 inputs = self._of(c, read), self._payload(c, p)
                 added, rows, inner = pulling[c.name].run(saved, ys, inputs, self._numbered(c, g), valid)
                 sides = range(self.way.sides(c)[0])
@@ -105,7 +106,7 @@ class Loops:
             return flow, sums, {c.name: self._noted(c, tag, p, buffers[c.name], new[c.name]) for c in self.inner}
 
         if self.inner:
-            flow, sums, buffers = lax.fori_loop(0, self.forest.steps, body, (flow, sums, buffers))
+            flow, sums, buffers = lax.fori_loop(0, self.order.steps, body, (flow, sums, buffers))
         found: dict[str, tuple[Found, Found]] = {}
         for c in self.ordered:
             if c.name not in self.nodes:
@@ -115,18 +116,18 @@ class Loops:
             g = self._numbered(c, self._arriving(flow, of_all, p, room, c))
             inputs = [self._of(c, self.way.read(slots, p, room, c)) if c.arity else [], self._payload(c)]
             saved, ys = [x[:room] for x in kept[c.name]], self.way.wrote(slots, c, p, room)
-            found[c.name] = pulling[c.name].totals(stacked, saved, ys, inputs, g, self.forest.valid[c.name])
+            found[c.name] = pulling[c.name].totals(stacked, saved, ys, inputs, g, self.order.valid[c.name])
         return found, self.back.roots(flow, of_all) if isinstance(self.back, Up) else {}
 
     def of_nodes(self, slots: Found) -> Found:
         """The values of nodes, one for each, in the order of the results."""
         if isinstance(self.way, Up):
             return slots
-        return {i: gathered(x, self.forest.parents) for i, x in slots.items()}
+        return {i: gathered(x, self.order.parents) for i, x in slots.items()}
 
     def of_constructors(self, values: Found) -> dict[str, Rows]:
         """The values of nodes by constructors, zero in rows that are no node."""
-        own = lambda c: [masked(x[self._rows(c)], self.forest.valid[c.name]) for x in values.values()]
+        own = lambda c: [masked(x[self._rows(c)], self.order.valid[c.name]) for x in values.values()]
         return {c.name: own(c) for c in self.ordered}
 
     def of_all(self, given: dict[str, Found]) -> Found:
@@ -154,9 +155,9 @@ class Loops:
 
     def _step(self, count: Any, way: Way) -> tuple[Any, Any]:
         """Of a step that way, the number of its constructor, and its first row among all results."""
-        step = count if isinstance(way, Up) else self.forest.steps - 1 - count
+        step = count if isinstance(way, Up) else self.order.steps - 1 - count
         one = lambda x: lax.dynamic_index_in_dim(jnp.asarray(x), step, 0, keepdims=False)
-        return one(self.forest.tags), self.first + one(self.forest.places)
+        return one(self.order.tags), self.first + one(self.order.places)
 
     def _arriving(self, flow: Found, of_all: Found, p: Any, count: int, c: Constructor | None = None) -> list[Found]:
         """The cotangents of what nodes gave, by sides: what others have for them, and what comes from outside."""
@@ -185,6 +186,6 @@ class Loops:
 
     def _payload(self, c: Constructor, p: Any = None) -> Rows:
         """The payloads of the nodes of a constructor, by leaves: of those of a step, or of all."""
-        source = jnp.asarray(self.forest.source[c.name])
+        source = jnp.asarray(self.order.source[c.name])
         source = source if p is None else sliced(source, self._place(c, p), self.width)
         return [gathered(x, source) for x in jax.tree.leaves(self.forest.payloads[c.name])]

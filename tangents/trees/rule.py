@@ -48,7 +48,7 @@ def reduction(
     """The rule of cata, and that of inherit, in the tangent space of environments."""
     leaf, (*states, forest), plain = space.is_leaf, rest, release(rest[-1])
     type = carried(term, release(functions), *release(rest))
-    way, form = Up(plain) if isinstance(term, Cata) else Down(plain), jax.tree.structure(type)
+    way, form = (Up if isinstance(term, Cata) else Down)(plain, plain.order()), jax.tree.structure(type)
     start = dict(enumerate(jax.tree.leaves(strong(release(states[0]), type)))) if states else None
     held = tuple(marks(states[0], leaf)) if states else (True,) * form.num_leaves
     made = lambda c, held: Nodes(rep, space, way, c, functions[c.name], plain, type, held)
@@ -69,7 +69,7 @@ def reduction(
         return Sparse({0: g_functions, **g_states, len(rest): Sparse({"payloads": g_payloads})})
 
     if isinstance(term, Cata) and not term.every:
-        roots = value([gathered(x, plain.roots) for x in slots.values()])
+        roots = value([gathered(x, loops.order.roots) for x in slots.values()])
         return roots, (lambda g: pulled(arriving(g, roots, leaf), {})) if is_active(roots, leaf) else nothing
     rows = {name: value(own) for name, own in loops.of_constructors(loops.of_nodes(slots)).items()}
     result = forest.annotated(rows, type)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from combinators.inductive.constructors import Constructor
-from combinators.inductive.forest import Forest
+from combinators.inductive.forest import Forest, Order
 
 type Rows = list[Any]
 type Found = dict[int, Any]  # by the numbers of leaves
@@ -22,8 +22,8 @@ type Found = dict[int, Any]  # by the numbers of leaves
 class Up:
     """A slot for each node, in which the nodes of a step write one value, and where their parents read several."""
 
-    def __init__(self, forest: Forest):
-        self._forest = forest
+    def __init__(self, forest: Forest, order: Order):
+        self._first, self._count, self._order = forest.first, forest.count, order
 
     def sides(self, c: Constructor) -> tuple[int, int]:
         """How many values a node reads, and how many it writes."""
@@ -39,12 +39,12 @@ class Up:
 
     def opened(self, type: Any, given: Any = None) -> Any:
         """The slots, with the values of nodes without others below them."""
-        room = self._forest.children.shape[0]
-        return jnp.concatenate([_blank(type, self._forest.first) if given is None else given, _blank(type, room)])
+        room = self._order.children.shape[0]
+        return jnp.concatenate([_blank(type, self._first) if given is None else given, _blank(type, room)])
 
     def read(self, slots: Found, p: Any, count: int, c: Constructor | None = None) -> list[Found]:
         """What nodes read, from each side: those of one constructor, or of any."""
-        children = sliced(self._forest.children, p - self._forest.first, count)[:, : None if c is None else c.arity]
+        children = sliced(self._order.children, p - self._first, count)[:, : None if c is None else c.arity]
         sides, all = children.shape[1], jnp.reshape(children, -1)
         rows = {i: gathered(x, all) for i, x in slots.items()}
         rows = {i: jnp.reshape(x, (count, sides, *x.shape[1:])) for i, x in rows.items()}
@@ -54,7 +54,7 @@ class Up:
 
     def roots(self, slots: Found, outside: Found) -> Found:
         """What roots have written, and have from elsewhere."""
-        return plus(*({i: gathered(x, self._forest.roots) for i, x in found.items()} for found in (slots, outside)))
+        return plus(*({i: gathered(x, self._order.roots) for i, x in found.items()} for found in (slots, outside)))
 
     def wrote(self, slots: Found, c: Constructor, p: Any, count: int) -> Rows:
         """The values that nodes of a constructor have written, by sides and leaves."""
@@ -75,9 +75,9 @@ class Down:
     After these are the slots of roots, and one for nobody, which holds zero.
     """
 
-    def __init__(self, forest: Forest):
-        self._forest = forest
-        self._room, self._most = forest.children.shape
+    def __init__(self, forest: Forest, order: Order):
+        self._first, self._count, self._order = forest.first, forest.count, order
+        self._room, self._most = order.children.shape
 
     def sides(self, c: Constructor) -> tuple[int, int]:
         """How many values a node reads, and how many it writes."""
@@ -93,12 +93,12 @@ class Down:
 
     def opened(self, type: Any, given: Any = None) -> Any:
         """The slots, with the values of roots."""
-        given = _blank(type, self._forest.roots.shape[0]) if given is None else given
+        given = _blank(type, self._count) if given is None else given
         return jnp.concatenate([_blank(type, self._room * self._most), given, _blank(type, 1)])
 
     def read(self, slots: Found, p: Any, count: int, c: Constructor | None = None) -> list[Found]:
         """What nodes read."""
-        parents = sliced(self._forest.parents, p, count)
+        parents = sliced(self._order.parents, p, count)
         return [{i: gathered(x, parents) for i, x in slots.items()}]
 
     def outside(self, values: Found, p: Any, count: int, c: Constructor | None = None) -> list[Found]:
@@ -107,7 +107,7 @@ class Down:
 
     def wrote(self, slots: Found, c: Constructor, p: Any, count: int) -> Rows:
         """The values that nodes of a constructor have written, by sides and leaves."""
-        start, count = (p - self._forest.first) * self._most, count * self._most
+        start, count = (p - self._first) * self._most, count * self._most
         rows = [sliced(x, start, count) for x in slots.values()]
         rows = [jnp.reshape(x, (count // self._most, self._most, *x.shape[1:])) for x in rows]
         return [x[:, side] for side in range(c.arity) for x in rows]
@@ -120,7 +120,7 @@ class Down:
 
     def write(self, slots: Any, rows: Any, p: Any) -> Any:
         """The slots with the values of the nodes of a step."""
-        return updated(slots, rows, (p - self._forest.first) * self._most)
+        return updated(slots, rows, (p - self._first) * self._most)
 
 
 type Way = Up | Down

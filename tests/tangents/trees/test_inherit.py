@@ -170,7 +170,7 @@ def chain(nodes):
 
 def vectors(w, forest):
     down = {"node": lambda s, _: (jnp.tanh(s @ w), jnp.tanh(s))}
-    return jnp.sum(C.inherit(BIG)(down, jnp.ones((len(forest.roots), SIZE)), forest).payloads["leaf"][1])
+    return jnp.sum(C.inherit(BIG)(down, jnp.ones((forest.count, SIZE)), forest).payloads["leaf"][1])
 
 
 @pytest.mark.parametrize("width", [1, 4])
