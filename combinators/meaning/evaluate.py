@@ -162,7 +162,7 @@ def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
     payload = lambda c, row: taken(forest.payloads[c.name], row)
     if isinstance(term, Inherit):
         down = lambda c, state, row: c.places.flatten_up_to(apply(functions[c.name], (state, payload(c, row))))
-        rows = states(down, forest, strong(*start, type))
+        rows = states(down, forest, strong(start[0], type))
     else:
         up = lambda c, below, row: apply(functions[c.name], c.parts(below, payload(c, row)))
         rows = results(up, forest, type)

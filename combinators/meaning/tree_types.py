@@ -78,7 +78,7 @@ def checked(term: Cata | Inherit, x: Type) -> Given:
         )  # fmt: skip
 
     if not isinstance(x, tuple) or len(x) != 2 + passes:
-        raise refuse(f"it has {2 + passes} parts", "C.inherit(T)(f, states, forest), and C.cata(T)(f, forest)")
+        raise refuse(f"it is no tuple of {2 + passes}", "C.inherit(T)(f, states, forest), and C.cata(T)(f, forest)")
     functions, forest = x[0], x[-1]
     if not isinstance(functions, dict) or functions.keys() != {c.name for c in constructors}:
         given = functions if isinstance(functions, dict) else ()

@@ -49,8 +49,8 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
         if reached <= active:
             break
         active |= reached
-    if start:
-        values, slopes = widened(*start, active)
+    if isinstance(term, Inherit):
+        values, slopes = widened(start[0], active)
         rows = states(down, plain, (strong(values, type), slopes))
     else:
         rows = results(up, plain, (type, {i: types[i] for i in sorted(active)}))

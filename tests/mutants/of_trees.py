@@ -124,6 +124,7 @@ def goes_down(width: int) -> Callable[[], list[str]]:
             value, (by_w, by_start) = value_and_grad(loss, (0, 1))(w, start)
             _, along = jvp(loss, (w, start), (1.0, np.ones(2)))
             plain = loss(w, start)
+            by_w, by_start = np.asarray(by_w), np.asarray(by_start)
         exact = lambda e, d: sum(
             sum(states(w + e, s + d * k, t)) for k, s, t in zip((1, 10), start, trees, strict=True)
         )
