@@ -261,11 +261,8 @@ class Run:
     def _stated(self, term: While | Cata | Inherit, x: Any) -> Any:
         if _has_functions(type := infer(term, types := types_of(x))):
             self._refused(term, x, "a loop")
-        known = (
-            (*[Function(type, UNKNOWN)] * 2, type)
-            if isinstance(term, While)
-            else stated(term, carried(term, *types), types)
-        )
+        of_while = (*[Function(type, UNKNOWN)] * 2, type)
+        known = of_while if isinstance(term, While) else stated(term, carried(term, *types), types)
         return self.expand(self.graph.operation(term, tuple(map(self.normal, x, known)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:

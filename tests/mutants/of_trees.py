@@ -160,7 +160,7 @@ MUTANTS = {
     "each child is the first": ("a fold over trees", Code(Up.read, "x[:, side]", "x[:, 0]")),
     "steps of trees are pulled back from the first": (
         "a fold over trees",
-        Code(Loops._step, "self.forest.steps - 1 - count", "count"),
+        Code(Loops._step, "self.order.steps - 1 - count", "count"),
     ),
     "the cotangents of children are at another node": (
         "a fold over trees",
@@ -200,7 +200,7 @@ MUTANTS = {
     ),
     "in the meaning, states go up": (
         "a state passed down",
-        Code(meaning.states, "forest.steps - 1 - count", "count"),
+        Code(meaning.states, "order.steps - 1 - count", "count"),
     ),
     "all sides have the state of the first": (
         "a state passed down",
