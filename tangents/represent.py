@@ -34,6 +34,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -149,9 +150,9 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
         case While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
-        case Cata() | Fix() if space.lists:
+        case Cata() | Inherit() | Fix() if space.lists:
             return _by_captures(term, x)
-        case Cata():
+        case Cata() | Inherit():
             return reduction(lambda f, x: rep(space, f, x), space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)

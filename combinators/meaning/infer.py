@@ -46,6 +46,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -132,7 +133,7 @@ def _infer(term: Term, x: Type) -> Type:
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
         case While():
             return loops.repeated(_apply, term, *loops.function_and(term, x, 3))
-        case Cata():
+        case Cata() | Inherit():
             return trees.codomain(_apply, term, x)
         case Solve(aux):
             return _solved(term, aux, *loops.function_and(term, x, 5))
@@ -169,10 +170,10 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
     return solution
 
 
-def carried(term: Fold | Scan | While | Cata, *x: Any) -> Type:
-    """The type of the state of a loop, or of the results of nodes, from types or values; see `loop_types.run`."""
+def carried(term: Fold | Scan | While | Cata | Inherit, *x: Any) -> Type:
+    """The type of the state of a loop, or of the values of nodes, from types or from values."""
     types = tuple(map(type_of, x))
-    if isinstance(term, Cata):
+    if isinstance(term, Cata | Inherit):
         return trees.result(_apply, term, types)
     return loops.repeated(_apply, term, *types) if isinstance(term, While) else loops.run(_apply, term, *types)[0]
 

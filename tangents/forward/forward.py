@@ -32,6 +32,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -100,7 +101,7 @@ def forward(term: Term, x: Any) -> Any:
             return mapping(apply, *x)
         case While():
             return repetition(apply, term, *x)
-        case Cata():
+        case Cata() | Inherit():
             return reduction(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)

@@ -17,7 +17,7 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Cata, Curry, Eval, Fix, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Curry, Eval, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.jaxprs.recorder import silently
 from compile_ccc.jaxprs.recording import record, row_types, run
@@ -149,7 +149,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata, Fix)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata, Inherit, Fix)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)
