@@ -178,8 +178,8 @@ def asked_of(tracer: Any) -> Any:
 
 
 def asking(tracer: Any) -> Any:
-    """The tracer, which may be asked from now on."""
-    if type(tracer) is jax_traces.Tracer:
+    """The tracer, which may be asked from now on; a ref is none that has a value."""
+    if type(tracer) is jax_traces.Tracer and isinstance(tracer.aval, jax.core.ShapedArray):
         tracer.__class__ = Asking
     return tracer
 

@@ -42,6 +42,9 @@ def called(eqn: Any) -> Any:
             return None
 
 
+OF_REFS = frozenset({"new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate"})  # operations
+
+
 class Span(NamedTuple):
     """So many entries along an axis of an array."""
 

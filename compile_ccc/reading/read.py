@@ -37,7 +37,7 @@ from compile_ccc.reading.choosing import branched, structural
 from compile_ccc.reading.linear import solved
 from compile_ccc.reading.named_parts import Part
 from compile_ccc.reading.reducers import inlined
-from compile_ccc.reading.refs import BLOCKS, OPERATIONS, changed, contents, held, likewise, operated, put, within
+from compile_ccc.reading.refs import BLOCKS, changed, contents, held, likewise, operated, put, within
 from compile_ccc.reading.remat import checkpointed
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.whiles import repeated
@@ -81,7 +81,7 @@ class Reader(Builder):
             results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
             self.calls.pop()
             return results
-        if eqn.primitive.name in OPERATIONS or (has_refs and eqn.primitive.name not in BLOCKS):
+        if eqn.primitive.name in compat.OF_REFS or (has_refs and eqn.primitive.name not in BLOCKS):
             return operated(self, eqn, operands)
         rewritten = closed(eqn, self.atom_of) if self.rules_capture else None
         if rewritten is not None:

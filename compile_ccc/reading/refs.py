@@ -33,7 +33,6 @@ class Cell:
     block: Builder
 
 
-OPERATIONS = ("new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate")
 BLOCKS = ("scan", "while", "cond", "remat2")  # programs in these may have refs of the program around them
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
+import jax.core
 import jax.extend.core as jex
 
 from combinators.errors import (
@@ -51,6 +52,25 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
         expected="a pure program", got=name, line=line_at(eqn, calls),
         hint="jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed",
     )  # fmt: skip
+
+
+def check_captured(program: Any) -> None:
+    """Raises the error of a program that reads or writes a ref which is made outside of it."""
+    for v in program.constvars:
+        if not isinstance(v.aval, jax.core.ShapedArray):
+            eqn = next(eqn for eqn in program.eqns if any(v is operand for operand in eqn.invars))
+            raise of_outside(v.aval, line_at(eqn, []))
+
+
+def of_outside(got: Any, line: str | None) -> UnsupportedError:
+    """The error of a program that may read or write a ref which is made outside of it."""
+    return UnsupportedError(
+        "a ref that is made outside of a program changes while the program runs",
+        expected="refs that are made in the function that is traced, or derived",
+        got=got,
+        line=line,
+        hint="read it outside, hand in the value, and write what comes out into it",
+    )
 
 
 def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
