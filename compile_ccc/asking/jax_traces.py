@@ -78,7 +78,9 @@ def writings(refs: Sequence[Any], until: Any) -> list[Any]:
     """What a trace wrote down of operations that may write into these refs, until this one."""
     variables = {id(t.val) for t in refs}
     before = takewhile(lambda e: e is not until, written_down(refs[0]))
-    return [e for e in before if e.primitive.name != "get" and not variables.isdisjoint(id(t.val) for t in e.in_tracers)]
+    return [
+        e for e in before if e.primitive.name != "get" and not variables.isdisjoint(id(t.val) for t in e.in_tracers)
+    ]
 
 
 def only_refs(equation: Any) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from compile_ccc.jaxprs.compat import Span
@@ -71,7 +72,8 @@ def _steps(view: Sequence[Any]) -> list[Step]:
 
 def _block(view: Sequence[Any]) -> Step:
     """A block of entries one beside the other, without the axes of those that are numbers."""
-    starts = [jnp.int32(i.start if isinstance(i, Span) else i) for i in view]
+    places = [i.start if isinstance(i, Span) else i for i in view]
+    starts = [np.int32(i) if isinstance(i, int | np.integer) else jnp.int32(i) for i in places]
     sizes = [i.size if isinstance(i, Span) else 1 for i in view]
     numbers = [axis for axis, i in enumerate(view) if not isinstance(i, Span)]
     get = lambda x: lax.squeeze(lax.dynamic_slice(x, starts, sizes), numbers)

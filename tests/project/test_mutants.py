@@ -12,6 +12,7 @@ from tests.mutants import (
     of_forward,
     of_lambdas,
     of_recursion,
+    of_refs,
     of_rows,
     of_spaces,
     of_terms,
@@ -20,7 +21,7 @@ from tests.mutants import (
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
+CHECKS = {**checks.CHECKS, **of_refs.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -31,6 +32,7 @@ MUTANTS = {
     **of_whiles.MUTANTS,
     **of_trees.MUTANTS,
     **of_recursion.MUTANTS,
+    **of_refs.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,

@@ -197,7 +197,9 @@ def test_lanes_of_a_while_write_as_long_as_they_run(x64):
         return r[...]
 
     n = np.arange(4)
-    np.testing.assert_allclose(grad(lambda x: jnp.sum(jax.vmap(power, (0, None))(n, x)))(1.5), np.sum(n * 1.5 ** (n - 1)))
+    np.testing.assert_allclose(
+        grad(lambda x: jnp.sum(jax.vmap(power, (0, None))(n, x)))(1.5), np.sum(n * 1.5 ** (n - 1))
+    )
 
 
 def test_python_asks_for_what_a_ref_holds_now(x64):
