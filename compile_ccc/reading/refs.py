@@ -29,7 +29,7 @@ from compile_ccc.refusing.refusals import line_at
 class Cell:
     """A ref in a program that is being read: what it holds now, in the block that may write it."""
 
-    value: Atom
+    value: Atom | None  # None when it has been frozen
     block: Builder
 
 
