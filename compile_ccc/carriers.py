@@ -17,11 +17,17 @@ import jax
 import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
-from jax.interpreters import ad, batching
+from jax.interpreters import ad, batching, mlir
 
 from combinators.base import Combinator, in_program
 from combinators.edges import no_keywords
-from combinators.errors import FunctionArithmeticError, LeakedFunctionError, NotDifferentiableError
+from combinators.errors import (
+    FunctionArithmeticError,
+    LeakedFunctionError,
+    NotDifferentiableError,
+    UnsupportedError,
+    user_line,
+)
 from combinators.meaning.conform import conform
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
@@ -246,3 +252,17 @@ def _no_rule(*_: Any, type: Function, **__: Any) -> Any:
 
 
 ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = ad.primitive_transposes[eval_p] = _no_rule
+
+
+def _no_code(*_: Any, type: Function, **__: Any) -> Any:
+    raise UnsupportedError(
+        "functions are made or applied inside of an operation of JAX that hides its program, such as lax.custom_root",
+        expected="a program over arrays there",
+        got=f"a function of type {type}",
+        line=user_line(),
+        hint="take grad, jvp or jacobian, which make no functions, for vjp and linearize there; or root, of tangents",
+    )
+
+
+mlir.register_lowering(lam_p, _no_code)
+mlir.register_lowering(eval_p, _no_code)

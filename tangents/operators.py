@@ -53,7 +53,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 raise
             raise CapturedError(
                 "a rule of a derivative captured a value of a program that was being traced",
-                expected="a rule of jax.custom_vjp or jax.custom_jvp that uses its arguments and residuals alone",
+                expected="a rule that uses its arguments, and values of the program that no jax.vmap maps",
                 got=" ".join(str(error).split("\n")[4:5]),
                 hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
             ) from error

@@ -24,7 +24,7 @@ import numpy as np
 
 from combinators.identity.bytecode import changes, loaded, noted, stored
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
-from combinators.memo import ByObject
+from combinators.memo import ByObject, Remembered
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -167,6 +167,8 @@ class _Walk:
                 return key_of(value) if value.size < _LARGE else Same(value)
             case set() | frozenset():
                 return (type(value), frozenset(map(key_of, value)))
+            case Remembered():
+                return kind
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
             case _ if has_rule(value) and is_global_of_jax(value):
@@ -177,7 +179,7 @@ class _Walk:
                 return self.object(value)
 
     def function(self, f: types.FunctionType) -> Hashable:
-        """The code of a function with what it captures; JAX's own functions read no variable of their module.
+        """The code of a function with what it captures; JAX's and our own read no variable of their module that varies.
 
         A user's that sets variables, or takes notes in them, or changes containers that it captured, counts by
         identity, too: another one has others.
@@ -188,7 +190,7 @@ class _Walk:
         defaults = (
             [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
         )
-        if jaxs:
+        if jaxs or _package_of(f.__globals__.get("__name__")) in _OURS:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
         holds_containers = True in [isinstance(v, list | dict | set | deque) for v in cells]
@@ -247,4 +249,11 @@ def is_global_of_jax(f: Any) -> bool:
 
 
 def _is_jaxs(value: Any) -> bool:
-    return (value.__module__ or "").partition(".")[0] in ("jax", "jaxlib")
+    return _package_of(value.__module__) in ("jax", "jaxlib")
+
+
+def _package_of(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+_OURS = frozenset({"combinators", "compile_ccc", "tangents", "diffcurry"})

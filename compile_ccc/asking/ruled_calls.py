@@ -24,9 +24,9 @@ from compile_ccc.asking.jax_traces import Tracer, trace_of
 from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit
-from compile_ccc.rules.closing import emptied, with_rule_as_program
+from compile_ccc.rules.closing import emptied, rule_of, with_rule_as_program
 from compile_ccc.rules.known import asks_for_value
-from compile_ccc.rules.prefixes import checked_rule
+from compile_ccc.rules.pullbacks import backward, residuals, with_programs
 
 _LEVELS = 4  # of rules within rules
 
@@ -139,49 +139,26 @@ def _jvp(run: Any, fun: Any, jvp: Any, operands: Any) -> Any:
 def _vjp(out_trees: Any, run: Any, fun: Any, fwd: Any, bwd: Any, operands: Any) -> Any:
     """The call of a function with a rule that was made two programs."""
     types = list(map(jax.typeof, operands))
-    bwd = checked_rule(bwd)
     interleaved = lambda *xs: fwd.call_wrapped(*(v for x in xs for v in (x, True)))
     try:
         forward = staging.program(lambda *xs: run(operands, interleaved, *xs), types)
-        _, form, forwarded = out_trees()
-        count = form.num_leaves - sum(place is not None for place in forwarded)
-
-        def residuals(kept: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
-            rest = iter(kept)
-            return [next(rest) if place is None else xs[place] for place in forwarded]
-
-        outputs = [v.aval for v in forward.outvars]
-        taken = [*residuals(outputs, types), *(t.to_tangent_aval() for t in outputs[count:])]
-        zeros: list[bool] = []
-
-        def pull(*xs: Any) -> list[Any]:
-            found = bwd.call_wrapped(*xs)
-            found = found if isinstance(found, list) else found[0]
-            zeros[:] = [not hasattr(g, "dtype") and not isinstance(g, int | float | complex) for g in found]
-            return [g for g, zero in zip(found, zeros, strict=True) if not zero]
-
-        backward = lambda kept: staging.program(partial(run, [*kept, *[None] * (len(outputs) - count)], pull), taken)
+        _, form, places = out_trees()
+        count, outputs = places.count(None), [v.aval for v in forward.outvars]
+        taken = [*residuals(outputs, types, places), *(t.to_tangent_aval() for t in outputs[count:])]
+        pulled = lambda kept: backward(bwd, taken, partial(run, [*kept, *[None] * (len(outputs) - count)]))
         try:
-            pulled = backward([None] * form.num_leaves)
+            back, zeros = pulled([None] * form.num_leaves)
         except Exception as error:
             if not asks_for_value(error):
                 raise
             held = list(map(jax.lax.stop_gradient, operands))  # what is computed to be asked for has no derivative
-            pulled = backward(residuals(jax.core.eval_jaxpr(forward, forward.consts, *held), held))
+            back, zeros = pulled(residuals(jax.core.eval_jaxpr(forward, forward.consts, *held), held, places))
     finally:
         emptied(fwd)
-    call = jax.custom_vjp(lambda operands: list(fun.call_wrapped(*operands)))
-
-    def of_values(operands: Any) -> Any:
-        found = jax.core.eval_jaxpr(forward, forward.consts, *operands)
-        return found[count:], residuals(found, operands)
-
-    def of_cotangents(kept: Any, cotangents: Any) -> Any:
-        found = iter(jax.core.eval_jaxpr(pulled, pulled.consts, *kept, *cotangents))
-        return ([None if zero else next(found) for zero in zeros],)
-
-    call.defvjp(of_values, of_cotangents)
-    return call(list(operands))
+    value = lambda operands: list(fun.call_wrapped(*operands))
+    to, fro = rule_of(forward.jaxpr, forward.consts), rule_of(back.jaxpr, back.consts)
+    call, captured = with_programs(value, to, fro, zeros, places)
+    return call(captured, operands)
 
 
 def _seen(fun: Any, asked: Any, operands: Any) -> Any:

@@ -105,6 +105,17 @@ def rule_program(eqn: Any, zeros: list[bool]) -> tuple[Any, Any, list[bool]]:
     return eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
 
 
+def forward_program(eqn: Any) -> tuple[Any, Any]:
+    """The first rule of a `custom_vjp_call`, of operands that all have cotangents: its program and that's constants."""
+    captured = eqn.params["num_consts"]
+    return eqn.params["fwd_jaxpr_thunk"].call_wrapped(*[True] * (len(eqn.invars) - captured))
+
+
+def residual_places(eqn: Any) -> list[int | None]:
+    """Which of the residuals of a `custom_vjp_call` are operands, by their places; None for the others."""
+    return eqn.params["out_trees"]()[2]
+
+
 def refuses_tracer(error: Exception) -> bool:
     """Whether JAX says by this error that an argument in `nondiff_argnums` is a tracer."""
     return isinstance(error, jax.errors.UnexpectedTracerError) and "nondiff_argnums" in str(error)

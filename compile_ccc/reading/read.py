@@ -12,14 +12,18 @@ from itertools import chain, count, filterfalse, islice, product
 from string import ascii_lowercase
 from typing import Any
 
+import jax
+
+from combinators import staging
 from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.identity import rules
+from combinators.meaning.evaluate import evaluate
 from combinators.memo import ByObject
 from combinators.primitives import traced
-from combinators.terms import Call, Curry, Fold, Id, Proj, Scan
+from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term
 from combinators.types import Function, Type, type_of
-from compile_ccc.carriers import eval_p, is_carrier, lam_p
+from compile_ccc.carriers import eval_p, lam_p
 from compile_ccc.jaxprs import compat
 from compile_ccc.lambda_terms import (
     App,
@@ -41,7 +45,15 @@ from compile_ccc.reading.refs import BLOCKS, changed, contents, held, likewise, 
 from compile_ccc.reading.remat import checkpointed
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.whiles import repeated
-from compile_ccc.refusing.refusals import check_effects, concerns_functions, holds_functions, refused, sources
+from compile_ccc.refusing.refusals import (
+    check_effects,
+    concerns_functions,
+    has_functions_inside,
+    holds_functions,
+    passes_functions,
+    refused,
+    sources,
+)
 from compile_ccc.rules.closing import closed, parameters
 from compile_ccc.translate import translate
 
@@ -104,6 +116,8 @@ class Reader(Builder):
                 return solved(self, eqn, operands)
             case "remat2":
                 return checkpointed(self, eqn, operands)
+            case "custom_jvp_call" | "custom_vjp_call" if self.makes_functions(eqn):
+                return self.primitive(_worked_out(eqn), operands)
             case _ if self.functions and concerns_functions(eqn):
                 if (results := structural(self, eqn, operands)) is None:
                     raise refused(eqn, self.calls)
@@ -116,24 +130,22 @@ class Reader(Builder):
             return self.call(part.program, part, operands, names)
         return self.run(part.program, operands, names)
 
+    def makes_functions(self, eqn: Any) -> bool:
+        """Whether an equation over arrays makes and applies functions in its bodies."""
+        return self.functions and has_functions_inside(eqn) and not passes_functions(eqn)
+
     def is_operation(self, eqn: Any, program: Any) -> bool:
         """Whether a call of a jitted function is an arrow over arrays."""
-        over_arrays = True not in [is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)]
-        is_call = over_arrays and eqn.primitive.name == "jit" and bool(program.eqns)
+        is_call = not passes_functions(eqn) and eqn.primitive.name == "jit" and bool(program.eqns)
         return is_call and (_calls.get(program) is not None or _is_closed(program))
 
     def call(self, program: Any, eqn: Any, operands: list[Any], names: int = 0) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once, or of a part that has a name."""
         known = _calls.get(program)
-        if known is None:
-            inner = Reader(_names(), False, False)
-            types = [type_of(v.aval) for v in program.invars]
-            x = Var(next(inner.names), single(types))
-            results = inner.run(program, inner.leaves(x, x.type), names)
-            code = lam(x, inner.close(inner.build(results, single([type_of(v.aval) for v in eqn.outvars]))))
-            called = Call(compose(prod(Context(Id())), translate(code).body), eqn.params["name"])
-            known = _calls.put(program, (called, Program(code)))
         result = single([type_of(v.aval) for v in eqn.outvars])
+        if known is None:
+            code = _code(program, result, False, names)
+            known = _calls.put(program, (Call(_arrow(code), eqn.params["name"]), Program(code)))
         term, origin = known
         arrow = Arrow(term, tuple(operands), sources(eqn, self.calls), origin)
         return self.leaves(self.let(arrow, result), result)
@@ -208,6 +220,27 @@ class Reader(Builder):
         if not eqn.primitive.multiple_results:
             return [self.let(arrow, types[0])]
         return self.leaves(self.let(arrow, tuple(types)), tuple(types))
+
+
+def _code(program: Any, result: Type, functions: bool, names: int = 0) -> Lam:
+    """The abstraction over its inputs that a program is which captures nothing."""
+    block = Reader(_names(), functions, False)
+    x = Var(next(block.names), single([type_of(v.aval) for v in program.invars]))
+    constants = map(Constant, program.consts)
+    return lam(x, block.close(block.build(block.run(program, [*constants, *block.leaves(x, x.type)], names), result)))
+
+
+def _arrow(code: Lam) -> Term:
+    """The arrow from the parameter of an abstraction that captures nothing."""
+    return compose(prod(Context(Id())), translate(code).body)
+
+
+def _worked_out(eqn: Any) -> Any:
+    """The call of a function with a rule, as one over arrays: the functions that its program makes are worked out."""
+    program = eqn.params["call_jaxpr"]
+    term = _arrow(_code(program, single([type_of(v.aval) for v in program.outvars]), True))
+    value = lambda *xs: jax.tree.leaves(evaluate(term, single(xs)))
+    return eqn.replace(params=eqn.params | {"call_jaxpr": staging.program(value, [v.aval for v in program.invars])})
 
 
 _calls: ByObject[Any, tuple[Call, Program]] = ByObject("calls of jitted functions")  # by their programs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any
 
 import jax.core
@@ -35,9 +34,18 @@ _PRINTING = ("debug_print", "debug_callback")  # once, forward, in the order in 
 
 
 def concerns_functions(eqn: Any) -> bool:
-    """Whether functions go in or out, or are made or applied in the bodies of an equation."""
-    carriers = any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars))
-    return carriers or any(map(holds_functions, jex.jaxprs_in_params(eqn.params)))
+    """Whether functions go in or out of an equation, or are made or applied in its bodies."""
+    return passes_functions(eqn) or has_functions_inside(eqn)
+
+
+def passes_functions(eqn: Any) -> bool:
+    """Whether functions go in or out of an equation."""
+    return True in [is_carrier(v.aval) for v in (*eqn.invars, *eqn.outvars)]
+
+
+def has_functions_inside(eqn: Any) -> bool:
+    """Whether functions are made or applied in the bodies of an equation."""
+    return any(map(holds_functions, jex.jaxprs_in_params(eqn.params)))
 
 
 def check_effects(eqn: Any, calls: list[Any]) -> None:
@@ -76,7 +84,7 @@ def of_outside(got: Any, line: str | None) -> UnsupportedError:
 def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:
     """The error of an equation that functions cannot cross."""
     name, bodies = eqn.primitive.name, list(jex.jaxprs_in_params(eqn.params))
-    if not any(is_carrier(v.aval) for v in chain(eqn.invars, eqn.outvars)):
+    if not passes_functions(eqn):
         return UnsupportedError(
             f"functions are made or applied inside {name}",
             expected="a body over arrays",
@@ -129,10 +137,7 @@ def line_of(sources: tuple[Any, ...]) -> str:
 
 def holds_functions(program: Any) -> bool:
     """Whether functions are made or applied in a program, at any depth."""
-    return any(
-        eqn.primitive in (lam_p, eval_p) or any(map(holds_functions, jex.jaxprs_in_params(eqn.params)))
-        for eqn in program.eqns
-    )
+    return any(eqn.primitive in (lam_p, eval_p) or has_functions_inside(eqn) for eqn in program.eqns)
 
 
 def misfit(reason: str, line: str | None, term: Any = None) -> NotDifferentiableError:

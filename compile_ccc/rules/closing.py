@@ -1,8 +1,8 @@
-"""Rules of `jax.custom_jvp` that captured values of the program around them, as rules of these values too.
+"""Rules of `jax.custom_jvp` and `jax.custom_vjp` that captured values of the program around, as rules of these too.
 
-An array in `nondiff_argnums` is captured by the rule, which JAX runs when the program has been traced.  By then the
-array is a tracer without a trace.  Which value of the program it was is known where the program is read: it becomes an
-operand, of which the rule knows no tangent.
+JAX runs a rule when the program has been traced.  By then, what it captured is a tracer without a trace, and so is an
+array in the `nondiff_argnums` of a `jax.custom_jvp`.  Which value of the program it was is known where the program is
+read: it becomes an operand, of which the rule knows no tangent, and for which it has no cotangent.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from combinators.identity import rules
 from combinators.types import is_discrete, type_of
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import of_a_rule
+from compile_ccc.rules.pullbacks import backward, residuals, with_programs
 
 type Place = Callable[[Any], Any]  # of a tracer in the program around, None if it belongs to another one
 
@@ -37,7 +38,7 @@ def closed(eqn: Any, place: Place) -> tuple[Any, list[Any]] | None:
     if not captures(eqn):
         return None
     try:
-        call, captured = _call(eqn)
+        call, captured = _CALLS[eqn.primitive.name](eqn)
     except jax.errors.UnexpectedTracerError:  # it captured what was mapped, by a `jax.vmap` that has ended
         return None
     except LeakedFunctionError as error:
@@ -70,7 +71,7 @@ def _closed_program(value: Any) -> Any:
 
 def captures(eqn: Any) -> bool:
     """Whether an equation calls a function whose rule captured tracers."""
-    if eqn.primitive.name != "custom_jvp_call":
+    if eqn.primitive.name not in _CALLS:
         return False
     return any(map(rules.captured_tracers, filter(rules.is_function, eqn.params.values())))
 
@@ -117,7 +118,7 @@ def with_rule_as_program(fun: Any, jvp: Any, operands: Any, seen: Callable[..., 
         program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
     finally:
         emptied(jvp)  # the call of the function itself fills them again
-    rule, captured = _rule(program.jaxpr, program.consts)
+    rule, captured = rule_of(program.jaxpr, program.consts)
     call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
 
     def of_tangents(primals: Any, tangents: Any) -> Any:
@@ -156,7 +157,7 @@ class _Rule:
         return _run(self.jaxpr, [*constants, *rest], dict(zip(self.names, values, strict=True)))
 
 
-def _rule(jaxpr: Any, constants: Any) -> tuple[_Rule, list[Any]]:
+def rule_of(jaxpr: Any, constants: Any) -> tuple[_Rule, list[Any]]:
     """The rule that a program with these constants is, and the tracers that it captured."""
     captured = list({id(c): c for c in constants if isinstance(c, jax.core.Tracer)}.values())
     names = tuple(map(id, captured))
@@ -165,12 +166,12 @@ def _rule(jaxpr: Any, constants: Any) -> tuple[_Rule, list[Any]]:
     return _Rule(jaxpr, names, known, places), captured
 
 
-def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
+def _of_tangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
     """The call of an equation as a function of what its rule captured and of its operands, with what that is."""
     program, first, symbolic = (eqn.params[name] for name in ("call_jaxpr", "num_consts", "symbolic_zeros"))
     real = [not is_discrete(type_of(v.aval)) for v in eqn.invars[first:]]
     jaxpr, constants, zeros = compat.rule_program(eqn, [symbolic and not r for r in real])
-    rule, captured = _rule(jaxpr, constants)
+    rule, captured = rule_of(jaxpr, constants)
 
     @jax.custom_jvp
     def call(values: Any, operands: Any) -> Any:
@@ -190,6 +191,26 @@ def _call(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
     return call, captured
 
 
+def _of_cotangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """The same for a rule that gives cotangents; if it asks which of them are zeros, it is told that none is."""
+    program, first = eqn.params["call_jaxpr"], eqn.params["num_consts"]
+    jaxpr, constants = compat.forward_program(eqn)
+    places = [place if place is None else place - first for place in compat.residual_places(eqn)]
+    count, outputs = places.count(None), [v.aval for v in jaxpr.outvars]
+    kept = residuals(outputs, [v.aval for v in eqn.invars[first:]], places)
+    back, zeros = backward(eqn.params["bwd"], [*kept, *(t.to_tangent_aval() for t in outputs[count:])])
+    forward, pulled = rule_of(jaxpr, constants), rule_of(back.jaxpr, back.consts)
+
+    def call(values: Any, operands: Any) -> Any:
+        value = lambda rest: jax.core.eval_jaxpr(program, program.consts, *operands[:first], *rest)
+        return with_programs(value, forward, pulled, zeros, places)[0](values, operands[first:])
+
+    return call, [*forward[1], *pulled[1]]
+
+
+_CALLS = {"custom_jvp_call": _of_tangents, "custom_vjp_call": _of_cotangents}
+
+
 def _written(t: Any) -> Any:
     """A tangent, zeros written out."""
     return _zeros(t) if isinstance(t, SymbolicZero) else t
@@ -205,7 +226,7 @@ def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:
     for eqn in jaxpr.eqns:
         operands = tuple(v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars)
         if captures(eqn):
-            call, captured = _call(eqn)
+            call, captured = _CALLS[eqn.primitive.name](eqn)
             results = call(tuple(env.get(staging.variable_of(c), known.get(id(c), c)) for c in captured), operands)
         else:
             results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(parameters(eqn)))

@@ -1,0 +1,154 @@
+"""Rules of `jax.custom_vjp` that captured values of the program, which they know as constants."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from combinators.errors import CapturedError, NotDifferentiableError
+from tangents import grad, hessian, jacobian, value_and_grad
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def doubled(pull, keep=lambda y: None):
+    """y ↦ 2y, with this pullback of what is kept."""
+    f = jax.custom_vjp(lambda y: 2.0 * y)
+    f.defvjp(lambda y: (f(y), keep(y)), lambda kept, g: (pull(kept, g),))
+    return f
+
+
+def in_the_way_back(x, d):
+    e = d * 2.0
+    return jnp.sum(doubled(lambda _, g: g * e)(x))
+
+
+def in_both_ways(x, d):
+    e = d * 2.0
+    return jnp.sum(doubled(lambda kept, g: g * kept * d, lambda y: y * e)(x))
+
+
+def of_an_object(x, d):
+    class Model:
+        def __init__(self):
+            self.scale, self.unused = d * 2.0, jnp.sum(x)
+
+        def pull(self, _, g):
+            return g * self.scale
+
+    return jnp.sum(doubled(Model().pull)(x))
+
+
+def under_jit(x, d):
+    e = d * 2.0
+    return jnp.sum(jax.jit(doubled(lambda _, g: g * e))(x))
+
+
+def in_a_scan(x, d):
+    e = d * 2.0
+    return lax.scan(lambda s, a: (s + doubled(lambda _, g: g * e)(a), None), 0.0, x)[0]
+
+
+def of_the_step(x, d):
+    return lax.scan(lambda s, a: (s + doubled(lambda _, g: g * a * d)(a), None), 0.0, x)[0]
+
+
+def mapped(x, d):
+    e = d * 2.0
+    return jnp.sum(jax.vmap(doubled(lambda _, g: g * e))(x))
+
+
+def in_a_branch(x, d):
+    e = d * 2.0
+    return jnp.sum(lax.cond(d > 0, doubled(lambda _, g: g * e), lambda y: y, x))
+
+
+def in_a_checkpoint(x, d):
+    e = d * 2.0
+    return jnp.sum(jax.checkpoint(doubled(lambda _, g: g * e))(x))
+
+
+def in_one_another(x, d):
+    e = d * 2.0
+    inner = doubled(lambda _, g: g * e)
+    return jnp.sum(doubled(lambda _, g: jax.vjp(inner, 1.0)[1](1.0)[0] * g)(x))
+
+
+def asked(x, d):
+    e = d * 2.0
+    return jnp.sum(doubled(lambda _, g: g * e if e > 1.0 else g)(x))
+
+
+CASES = [
+    (in_the_way_back, 6.0 + 0 * X),
+    (in_both_ways, 18.0 * X),
+    (of_an_object, 6.0 + 0 * X),
+    (under_jit, 6.0 + 0 * X),
+    (in_a_scan, 6.0 + 0 * X),
+    (of_the_step, 3.0 * X),
+    (mapped, 6.0 + 0 * X),
+    (in_a_branch, 6.0 + 0 * X),
+    (in_a_checkpoint, 6.0 + 0 * X),
+    (in_one_another, 6.0 + 0 * X),
+]
+
+
+@pytest.mark.parametrize(("f", "right"), CASES, ids=lambda v: getattr(v, "__name__", ""))
+def test_what_is_not_differentiated(f, right):
+    value, slope = value_and_grad(f)(X, 3.0)
+    np.testing.assert_allclose(value, 2.0 * X.sum(), rtol=1e-6)
+    for found in (slope, jax.jit(grad(f))(X, 3.0), grad(jax.jit(f))(X, 3.0), grad(f, functions="list")(X, 3.0)):
+        np.testing.assert_allclose(found, right, rtol=1e-6)
+    np.testing.assert_allclose(jacobian(f, mode="forward")(X, 3.0), right, rtol=1e-6)
+    np.testing.assert_allclose(grad(f)(X, 5.0), right * (5 / 3) ** (2 if f is in_both_ways else 1), rtol=1e-6)
+
+
+def test_python_asks_for_what_the_rule_captured():
+    np.testing.assert_allclose(grad(asked)(X, 3.0), 6.0 + 0 * X, rtol=1e-6)
+    np.testing.assert_allclose(grad(asked)(X, 0.25), 1.0 + 0 * X, rtol=1e-6)
+
+
+def test_what_is_differentiated_counts_in_the_next_derivative():
+    """The rule says that the derivative is x²; 2y itself does not depend on what the rule captured."""
+
+    def f(x):
+        e = x * x
+        return doubled(lambda _, g: g * e)(x)
+
+    np.testing.assert_allclose(grad(f)(3.0), 9.0)
+    np.testing.assert_allclose(hessian(f)(3.0), 6.0)
+    np.testing.assert_allclose(grad(grad(grad(f)))(3.0), 2.0)
+
+
+def test_the_function_itself_captured_what_is_differentiated():
+    def f(x):
+        h = jax.custom_vjp(lambda y: y * x)
+        h.defvjp(lambda y: (h(y), None), lambda _, g: (g * x,))
+        return h(2.0 * x)
+
+    with pytest.raises(NotDifferentiableError, match="closed-over value"):
+        grad(f)(3.0)
+
+
+def test_a_rule_that_asks_for_zeros_is_told_of_none():
+    def f(x, d):
+        e = d * 2.0
+        h = jax.custom_vjp(lambda y, z: 2.0 * y + z)
+        h.defvjp(
+            lambda y, z: (2.0 * y.value + z.value, None if y.perturbed else y.value),
+            lambda kept, g: (g * e if kept is None else g, jnp.sum(g * d)),
+            symbolic_zeros=True,
+        )
+        return jnp.sum(h(x, 1.0))
+
+    for derivative in (grad(f), jax.jit(grad(f))):
+        np.testing.assert_allclose(derivative(X, 3.0), 6.0 + 0 * X)
+
+
+def test_a_rule_that_captured_what_was_mapped_is_refused_by_name():
+    def by_lanes(a, b):  # the vmap has ended when the rule runs
+        return doubled(lambda _, g: g * b)(a)
+
+    with pytest.raises(CapturedError, match="captured a value"):
+        grad(lambda x: jnp.sum(jax.vmap(by_lanes)(x, 2.0 * x)))(X)
