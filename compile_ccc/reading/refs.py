@@ -96,8 +96,8 @@ def operated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         case "addupdate", [cell, more, *index]:
             _write(block, eqn, cell, _at(block, eqn, index, added, _value(block, eqn, cell), more))
             return []
-        case name, _:
-            raise refused(block, eqn, f"a ref is taken into {name}", name)
+        case _:
+            raise refused(block, eqn, f"a ref is taken into {eqn.primitive.name}", eqn.primitive.name)
 
 
 def refused(block: Builder, eqn: Any, reason: str, got: Any, hint: str = "") -> UnsupportedError:
