@@ -6,7 +6,20 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
-from combinators.building import annotate, call, cata, checkpoint, compose, const, curry, extend, fix, prod, segmented
+from combinators.building import (
+    annotate,
+    call,
+    cata,
+    checkpoint,
+    compose,
+    const,
+    curry,
+    extend,
+    fix,
+    inherit,
+    prod,
+    segmented,
+)
 from combinators.context import Context
 from combinators.inductive.constructors import Rec
 from combinators.inductive.forest import Forest
@@ -66,6 +79,7 @@ __all__ = [
     "fold",
     "id",
     "infer",
+    "inherit",
     "inject",
     "inl",
     "inr",

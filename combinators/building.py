@@ -22,6 +22,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Prod,
     Proj,
     Scan,
@@ -137,3 +138,11 @@ def annotate(type: Inductive) -> Cata:
     A constructor's parts p become (p, result): a forest of `T.annotated(σ)`, in which rows that are no node are zero.
     """
     return Cata(cata(type).type, True)
+
+
+def inherit(type: Inductive) -> Inherit:
+    """inherit(T) : ({constructor: function}, states of the roots, forest) ⇝ forest, with the state at every node.
+
+    Functions take (state, payload) and give the states of the nodes below, in their places; see `Inherit`.
+    """
+    return Inherit(cata(type).type)

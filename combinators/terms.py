@@ -2,7 +2,7 @@
 
     f, g, e ::= id | f >> g | prod(f, g) | proj(i) | extend(e) | curry(f) | eval | const(v)
               | primitive | call(f, name) | checkpoint(f) | operator(g) | inject(i, n) | tag(n) | case(f, g, ...)
-              | fold | scan | map | while_ | cata(T) | solve | fix(f)
+              | fold | scan | map | while_ | cata(T) | inherit(T) | solve | fix(f)
 
 Terms are interned: two that are built alike are one object, so equality is identity and costs nothing.  Names and lines
 are no part of a term, and arrays only where the user writes them into a `const`.
@@ -217,6 +217,18 @@ class Cata(Combinator):
 
 
 @constructor
+class Inherit(Combinator):
+    """inherit(T) : ({c: ((σ, τ[-]) ⇝ τ[σ])}, [σ], T) ⇝ T' for the constructors c : τ[T] ⇝ T with values of T below.
+
+    Each function is applied to the state of a node and to its payload, with None in the place of values of the type,
+    and gives the states of these in their places, with None in the place of the payload.  Roots have the states [σ], of
+    which there is one for each tree.  T' has the state of each node: its constructors have parts (τ, σ).
+    """
+
+    type: Any
+
+
+@constructor
 class Solve(Combinator):
     """solve : (τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ ⇝ τ, τ) ⇝ τ at (A, Aᵀ, s, t, b): x = s b, which solves the equation A x = b.
 
@@ -247,7 +259,7 @@ class Fix(Combinator):
 if TYPE_CHECKING:  # a closed union, so that the type checker finds the constructor that a pass forgets
     Term = (
         Id | Compose | Prod | Proj | Extend | Curry | Eval | Const | Primitive | Call | Checkpoint | Operator | Inject
-        | Tag | Case | Fold | Scan | Map | While | Cata | Solve | Fix
+        | Tag | Case | Fold | Scan | Map | While | Cata | Inherit | Solve | Fix
     )  # fmt: skip
 else:
     Term = Combinator

@@ -6,7 +6,8 @@ from compile_ccc.lambda_terms import Lam
 from compile_ccc.lower import lower
 from compile_ccc.optimiser.optimise import optimise
 from compile_ccc.recursion.fix import fix
+from compile_ccc.recursion.mutual import mutual
 from compile_ccc.tracing.function import function
 from compile_ccc.translate import translate
 
-__all__ = ["Arrow", "Lam", "black_box", "ccc", "fix", "function", "lower", "optimise", "trace", "translate"]
+__all__ = ["Arrow", "Lam", "black_box", "ccc", "fix", "function", "lower", "mutual", "optimise", "trace", "translate"]

@@ -29,6 +29,7 @@ from combinators.errors import (
     user_line,
 )
 from combinators.meaning.conform import conform
+from combinators.meaning.recursion import Recurs
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -94,6 +95,13 @@ def is_carrier(aval: Any) -> bool:
     return getattr(aval, "dtype", None) == CARRIER
 
 
+class Unfounded(Tensor):
+    """The codomain of a recursive function while it is looked for: it cannot be called yet."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
 class FunctionValue(Opaque):
     """A function value in a trace: its carrier, its type and the trace that it belongs to.  Call it; nothing else."""
 
@@ -107,6 +115,8 @@ class FunctionValue(Opaque):
         if self.trace not in active_traces.get():
             raise leaked(self.type)
         x = conform(arguments, self.type.dom, self)
+        if isinstance(self.type.cod, Unfounded):
+            raise Recurs
         results = eval_p.bind(self.carrier, *flatten(x, self.type.dom), type=self.type, batch=())
         return unflatten(results, self.type.cod, self.trace)
 

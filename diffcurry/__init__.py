@@ -2,7 +2,7 @@
 
 import combinators as C
 from combinators.memo import caches, clear_caches
-from compile_ccc import Arrow, Lam, black_box, ccc, fix, function, lower, trace, translate
+from compile_ccc import Arrow, Lam, black_box, ccc, fix, function, lower, mutual, trace, translate
 from tangents import (
     Block,
     Calls,
@@ -75,6 +75,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "lower",
+    "mutual",
     "odeint",
     "represent",
     "root",

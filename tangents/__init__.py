@@ -21,11 +21,11 @@ from tangents.checking.cost import assert_cheap_gradient
 from tangents.checking.differences import difference
 from tangents.checking.reading import READINGS, Reading, representation
 from tangents.cotangents.calls import Block, Calls
-from tangents.represent import SPACES, represent
+from tangents.represent import represent
 from tangents.solving.odes import odeint
 from tangents.solving.solvers import argmin, fixed_point, root
 from tangents.solving.unknowns import Report
-from tangents.spaces.public import add, inner, zero
+from tangents.spaces.public import SPACES, add, inner, zero
 from tangents.spaces.space import Space
 
 checkpoint, custom_jvp, custom_vjp = jax.checkpoint, jax.custom_jvp, jax.custom_vjp  # which our derivatives read

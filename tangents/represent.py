@@ -16,7 +16,6 @@ from combinators.base import Composable, only_terms, term_on
 from combinators.building import prod
 from combinators.context import Context, extend
 from combinators.depth import deep
-from combinators.edges import one_of
 from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import component, infer
 from combinators.memo import remembered
@@ -35,6 +34,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -61,18 +61,10 @@ from tangents.operators import operator
 from tangents.primitives.pull import primitive
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments
-from tangents.spaces.listing import LIST, by_captures
-from tangents.spaces.public import from_public
+from tangents.spaces.listing import by_captures
+from tangents.spaces.public import from_public, space_named
 from tangents.spaces.space import Represented, Space
 from tangents.trees.rule import reduction
-
-SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
-
-
-def space_named(functions: str) -> Space:
-    """The tangent space for functions of this name: "environment" or "list"."""
-    one_of("functions", functions, SPACES, "the environment tangent is the fast one; the list tangent records calls")
-    return SPACES[functions]
 
 
 def represent(term: Term, functions: str = "environment") -> Callable[..., tuple[Any, Callable[[Any], Any]]]:
@@ -147,25 +139,25 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case Fold() | Scan():
-            captures = (lambda: _by_captures(term, x)) if space is LIST else None
+            captures = (lambda: _by_captures(term, x, _OF_ARRAYS)) if space.lists else None
             return loop(lambda f, x: rep(space, f, x), space, term, *x, by_captures=captures)
         case Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
-        case While(max_steps) if space is LIST and max_steps is not None:
+        case While(max_steps) if space.lists and max_steps is not None:
             return rep(space, bounded(max_steps), x)
-        case While() if space is LIST:
+        case While() if space.lists:
             condition, *rest = x
-            return _by_captures(term, (hold(condition, space.is_leaf), *rest))
+            return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
         case While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
-        case Cata() if space is LIST:
+        case Cata() | Inherit() | Fix() if space.lists:
             return _by_captures(term, x)
-        case Cata():
+        case Cata() | Inherit():
             return reduction(lambda f, x: rep(space, f, x), space, term, *x)
         case Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
         case Fix():
-            return recursion(lambda f, x: rep(ENVIRONMENT, f, x), space, term, x)
+            return recursion(lambda f, x: rep(space, f, x), space, term, x)
         case _:
             assert_never(term)
 
@@ -175,9 +167,13 @@ def by_environment(term: Term, x: Any) -> Represented:
     return rep(ENVIRONMENT, term, x)
 
 
-def _by_captures(term: Term, x: Any) -> Represented:
-    """A term in the list space, inside of which functions are what they captured."""
-    return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x)
+_OF_ARRAYS = ", or a loop over arrays, which knows how many calls there are"
+_OF_STEPS = ", or C.terms.While(max_steps=n) for a loop of at most n steps"
+
+
+def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
+    """A term in the list space, inside of which functions are what they captured; `hint` as for `by_captures`."""
+    return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x, hint)
 
 
 def _composed(pullbacks: list[LinearMap]) -> LinearMap:

@@ -29,11 +29,12 @@ def loss(params: Params, forest: Any) -> jax.Array:
         "node": lambda left, right, label: join(params, left, right),
     }
     annotated = C.annotate(TREE)(algebra, forest)
+    is_node = annotated.valid
     losses = [
-        jnp.sum(jnp.where(annotated.valid[name], entropy(params, h, parts[-1]), 0))
+        jnp.sum(jnp.where(is_node[name], entropy(params, h, parts[-1]), 0))
         for name, (parts, (h, _)) in annotated.payloads.items()
     ]
-    return sum(losses[1:], losses[0]) / len(annotated.roots)
+    return sum(losses[1:], losses[0]) / annotated.count
 
 
 def view(tree: Tree) -> tuple[str, tuple[Any, ...]]:

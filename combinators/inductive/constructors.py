@@ -42,6 +42,11 @@ class Constructor:
         return sum(leaf is Rec for leaf in self.leaves)
 
     @cached_property
+    def own(self) -> list[int]:
+        """Which of its leaves are those of the payload."""
+        return [i for i, leaf in enumerate(self.leaves) if leaf is not Rec]
+
+    @cached_property
     def is_tuple(self) -> bool:
         """Whether its parts are declared as a tuple."""
         return type(self.form.unflatten(self.leaves)) is tuple
@@ -61,6 +66,13 @@ class Constructor:
         """The parts with these leaves of the payload, and None in the place of values of the type."""
         own = iter(leaves)
         return self.form.unflatten([None if leaf is Rec else next(own) for leaf in self.leaves])
+
+    @cached_property
+    def places(self) -> Any:
+        """The form of the parts that are values of the type, with None in the place of the payload."""
+        is_payload = lambda part: not any(leaf is Rec for leaf in jax.tree.leaves(part))
+        parts = self.form.unflatten(self.leaves)
+        return jax.tree.structure(jax.tree.map(lambda x: x if x is Rec else None, parts, is_leaf=is_payload))
 
     def __repr__(self) -> str:
         return f"{self.name}={self.form.unflatten(self.leaves)!r}"

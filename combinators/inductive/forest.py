@@ -7,9 +7,11 @@ Results of all nodes are one array, too: constructor by constructor, those witho
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, starmap
+from math import prod
 from typing import Any
 
 import jax
@@ -17,28 +19,20 @@ import jax
 from combinators.inductive.constructors import Constructor, declared
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["payloads", "valid", "source", "children", "parents", "tags", "places", "steps", "roots"],
-    meta_fields=["constructors", "width"],
-)
-@dataclass(frozen=True, eq=False, repr=False)
-class Forest:
-    """Trees of a type with these constructors.  `C.Inductive.encode` makes one, `decode` reads it.
+@dataclass(frozen=True)
+class Order:
+    """Where the nodes of a forest are, and when they are worked out.
 
-    `payloads[name]`: the parts of the constructor with one row for each node, None for parts that are nodes.
-    `valid[name]`: which rows are nodes; `source[name]`: the row itself, or for a row that is none, a node's.
+    `valid[name]`: which rows of a constructor are nodes; `source[name]`: the row itself, or for a row that is none, a
+    node's.
     `children`: for each row of the constructors with nodes below them, where the results of these are; 0 past the last.
     `parents`: for each result, where its cotangent is among those of the children of all nodes; after these come those
-    of the roots, and a zero.
+    of the roots, and a zero.  A row that is no node has those of the node of its `source`, and so have children.
     `tags`, `places`: of each step the number of its constructor, among those with nodes below, and its first row, among
     those of all of these.
     `steps`: how many there are; `roots`: where the results of the trees are.
     """
 
-    constructors: tuple[Constructor, ...]
-    width: int
-    payloads: dict[str, Any]
     valid: dict[str, Any]
     source: dict[str, Any]
     children: Any
@@ -47,6 +41,40 @@ class Forest:
     places: Any
     steps: Any
     roots: Any
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["payloads", "numbers"],
+    meta_fields=["constructors", "width", "rooms", "count"],
+)
+@dataclass(frozen=True, eq=False, repr=False)
+class Forest:
+    """Trees of a type with these constructors.  `C.Inductive.encode` makes one, `decode` reads it.
+
+    `payloads[name]`: the parts of the constructor with one row for each node, None for parts that are nodes.
+    `numbers`: its `order` as one array, which is quicker to hand on than many.  `rooms`: how many rows each constructor
+    has; `count`: how many trees there are.
+    """
+
+    constructors: tuple[Constructor, ...]
+    width: int
+    rooms: tuple[int, ...]
+    count: int
+    payloads: dict[str, Any]
+    numbers: Any
+
+    def order(self) -> Order:
+        """Where its nodes are, and when they are worked out: parts of `numbers`."""
+        cut = _parts(self.numbers, self._shapes())
+        valid = {c.name: next(cut) != 0 for c in self.constructors}
+        source = {c.name: next(cut) for c in self.constructors}
+        return Order(valid, source, next(cut), next(cut), next(cut), next(cut), next(cut), next(cut))
+
+    @property
+    def valid(self) -> dict[str, Any]:
+        """Which rows of each constructor are nodes."""
+        return self.order().valid
 
     def annotated(self, rows: dict[str, Any], type: Any) -> Forest:
         """The forest with results at its nodes, of this type: one row for each of a constructor's."""
@@ -70,7 +98,7 @@ class Forest:
 
     def room(self, constructor: Constructor) -> int:
         """How many rows there are for a constructor."""
-        return self.valid[constructor.name].shape[0]
+        return self.rooms[self.constructors.index(constructor)]
 
     def starts(self) -> dict[str, int]:
         """Where the results of each constructor begin."""
@@ -82,3 +110,20 @@ class Forest:
     def first(self) -> int:
         """Where the results of the constructors with nodes below them begin."""
         return sum(map(self.room, self.leaves))
+
+    @property
+    def size(self) -> int:
+        """How many `numbers` there are."""
+        return sum(map(prod, self._shapes()))
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the parts of `numbers`."""
+        room = sum(self.rooms)
+        inner, most = room - self.first, max((c.arity for c in self.constructors), default=0)
+        steps = inner // self.width
+        return [*((n,) for n in self.rooms * 2), (inner, most), (room,), (steps,), (steps,), (), (self.count,)]
+
+
+def _parts(numbers: Any, shapes: list[tuple[int, ...]]) -> Iterator[Any]:
+    ends = accumulate(map(prod, shapes), initial=0)
+    return (numbers[begin : begin + prod(shape)].reshape(shape) for begin, shape in zip(ends, shapes, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 from combinators.edges import whole
 from combinators.errors import ArgumentError
-from combinators.inductive.constructors import Constructor, Rec, declared
+from combinators.inductive.constructors import Constructor, declared
 from combinators.inductive.forest import Forest
 from combinators.inductive.reading import Nodes, View, column, read
 from combinators.inductive.schedule import Schedule, schedule, size_class
@@ -72,18 +73,18 @@ class Inductive:
         Without `build`, nodes are tuples that begin with the name.  Numbers are Python's.
         """
         forest, made = jax.tree.map(np.asarray, forest), dict[int, Any]()
-        starts = forest.starts()
+        starts, order = forest.starts(), forest.order()
         for c in forest.leaves:
-            for row in np.flatnonzero(forest.valid[c.name]):
+            for row in np.flatnonzero(order.valid[c.name]):
                 made[starts[c.name] + int(row)] = _node(forest, c, int(row), (), build)
-        for step in range(int(forest.steps)):
-            c = forest.inner[forest.tags[step]]
-            for at in range(forest.places[step], forest.places[step] + forest.width):
+        for step in range(int(order.steps)):
+            c = forest.inner[order.tags[step]]
+            for at in range(order.places[step], order.places[step] + forest.width):
                 row = forest.first + at - starts[c.name]
-                if forest.valid[c.name][row]:
-                    inner = [made[int(child)] for child in forest.children[at, : c.arity]]
+                if order.valid[c.name][row]:
+                    inner = [made[int(child)] for child in order.children[at, : c.arity]]
                     made[forest.first + at] = _node(forest, c, row, inner, build)
-        return [made[int(root)] for root in forest.roots]
+        return [made[int(root)] for root in order.roots]
 
     def annotated(self, result: Type) -> Inductive:
         """The type whose constructors have the parts of this one's, and a `result`: the codomain of `annotate`."""
@@ -110,74 +111,62 @@ def _node(forest: Forest, c: Constructor, row: int, inner: Any, build: Callable[
 def _encoded(
     constructors: tuple[Constructor, ...], nodes: Nodes, width: int | None, asked: Mapping[str, int]
 ) -> Forest:
-    kind, parent, side = (np.asarray(x, np.int64) for x in (nodes.kind, nodes.parent, nodes.side))
-    own, depth = np.asarray(nodes.own, np.int64), np.asarray(nodes.depth, np.int64)
-    number = np.cumsum([c.arity > 0 for c in constructors]) - 1  # of a constructor among those with nodes below
-    inner = np.flatnonzero(np.asarray([c.arity > 0 for c in constructors])[kind])
-    place_of = np.full(len(kind), -1)
+    kind, (parent, side, depth) = np.array(nodes.kinds, int), np.array(nodes.places, int).reshape(-1, 3).T
+    has_below = [c.arity > 0 for c in constructors]
+    number = np.cumsum(has_below) - 1  # of a constructor among those with nodes below
+    inner = np.flatnonzero(np.array(has_below)[kind])
+    place_of = np.full(len(kind) + 1, -1)  # of which the last is the parent of roots
     place_of[inner] = np.arange(len(inner))
-    above = np.where(parent[inner] < 0, -1, place_of[parent[inner]])
-    plan = schedule(number[kind[inner]], above, depth[inner], width)
-    places = np.empty(len(plan.kinds), np.int64)
-    row, rooms = own.copy(), dict[str, int]()
+    plan = schedule(number[kind[inner]], place_of[parent[inner]], depth[inner], width)
+    places = np.empty(len(plan.kinds), int)
+    of_kind = [np.flatnonzero(kind == i) for i in range(len(constructors))]
+    row, rooms = np.empty(len(kind), int), list[int]()
     for i, c in enumerate(constructors):
-        count = nodes.counts[i]
         if c.arity:
             steps = np.flatnonzero(plan.kinds == number[i])
             places[steps] = np.arange(len(steps))
             least = max(len(steps), -(-asked.get(c.name, 0) // plan.width))
-            rooms[c.name] = plan.width * size_class(least)
+            rooms.append(plan.width * size_class(least))
         else:
-            rooms[c.name] = size_class(max(count, asked.get(c.name, 0)))
+            count = len(of_kind[i])
+            row[of_kind[i]] = np.arange(count)
+            rooms.append(size_class(max(count, asked.get(c.name, 0))))
     row[inner] = places[plan.step] * plan.width + plan.slot
-    return _filled(constructors, nodes, plan, places, (kind, parent, side, row), rooms)
+    empty = Forest(constructors, plan.width, tuple(rooms), len(nodes.roots), {}, np.zeros(0, np.int32))
+    forest = replace(empty, numbers=np.zeros(empty.size, np.int32))
+    return _filled(forest, nodes, plan, places, (of_kind, kind, parent, side, row))
 
 
-def _filled(
-    constructors: tuple[Constructor, ...],
-    nodes: Nodes,
-    plan: Schedule,
-    places: Any,
-    of_nodes: Any,
-    rooms: dict[str, int],
-) -> Forest:
-    kind, parent, side, row = of_nodes
-    numbers = sorted(range(len(constructors)), key=lambda i: constructors[i].arity > 0)  # in the order of the results
-    starts = np.zeros(len(constructors), np.int64)
-    starts[numbers] = np.cumsum([0, *(rooms[constructors[i].name] for i in numbers)])[:-1]
-    first = sum(rooms[c.name] for c in constructors if not c.arity)
-    inner = sum(rooms[c.name] for c in constructors if c.arity)
-    most = max((c.arity for c in constructors), default=0)
-    roots = np.asarray(nodes.roots, np.int64)
-    result = starts[kind] + row
+def _filled(forest: Forest, nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any) -> Forest:
+    """The forest with its payloads, and with its order in its numbers, which are zeros."""
+    of_kind, kind, parent, side, row = of_nodes
+    order, first, starts = forest.order(), forest.first, forest.starts()
+    inner, most = order.children.shape
+    result = np.array([starts[c.name] for c in forest.constructors])[kind] + row
     up = (result[parent] - first) * most + side
-    up[roots] = inner * most + np.arange(len(roots))
-    parents, below = np.full(first + inner, inner * most + len(roots)), np.zeros(inner * most, np.int64)
-    parents[result] = up
-    below[up[parent >= 0]] = result[parent >= 0]
-    payloads, valid, source = ({}, {}, {})
-    children = below.reshape(inner, most)
-    for i, c in enumerate(constructors):
-        own, room = np.flatnonzero(kind == i), rooms[c.name]
-        at = row[own]
-        is_node = np.zeros(room, bool)
-        is_node[at] = True
-        begin = np.arange(room) // plan.width * plan.width if c.arity else 0
-        from_ = np.where(is_node, np.arange(room), begin)
-        columns = [column(nodes, i, j, t) for j, t in enumerate(t for t in c.leaves if t is not Rec)]
-        payloads[c.name] = c.payload([_spread(x, at, from_) for x in columns])
-        valid[c.name], source[c.name] = is_node, _int(from_)
+    up[nodes.roots] = inner * most + np.arange(forest.count)
+    order.parents[:] = inner * most + forest.count
+    order.parents[result] = up
+    below = np.zeros(inner * most + forest.count, np.int32)
+    below[up] = result
+    order.children[:] = below[: inner * most].reshape(inner, most)
+    payloads = dict[str, Any]()
+    for i, c in enumerate(forest.constructors):
+        room, at, begin = forest.rooms[i], row[of_kind[i]], starts[c.name]
+        rows = np.arange(room)
+        source = rows // forest.width * forest.width if c.arity else np.zeros(room, int)
+        source[at] = at
+        forest.numbers[sum(forest.rooms[:i]) + at] = 1  # valid
+        order.source[c.name][:] = source
+        payloads[c.name] = c.payload([_spread(column(nodes, i, j), at, source) for j in c.own])
+        order.parents[begin : begin + room] = order.parents[begin + source]
         if c.arity:
-            rows = slice(starts[i] - first, starts[i] - first + room)
-            children[rows] = children[rows][from_]
-    order = np.zeros((2, inner // plan.width), np.int32)
+            order.children[begin - first :][:room] = order.children[begin - first + source]
     steps = len(plan.kinds)
-    kinds = np.flatnonzero([c.arity > 0 for c in constructors])
-    order[:, :steps] = plan.kinds, starts[kinds[plan.kinds]] - first + places * plan.width
-    return Forest(
-        constructors, plan.width, payloads, valid, source, _int(children), _int(parents),
-        order[0], order[1], np.asarray(steps, np.int32), _int(result[roots]),
-    )  # fmt: skip
+    begins = np.array([starts[c.name] - first for c in forest.inner], int)
+    order.tags[:steps], order.places[:steps] = plan.kinds, begins[plan.kinds] + places * forest.width
+    order.steps[...], order.roots[:] = steps, result[nodes.roots]
+    return replace(forest, payloads=payloads)
 
 
 def _spread(values: Any, at: Any, source: Any) -> Any:
@@ -185,7 +174,3 @@ def _spread(values: Any, at: Any, source: Any) -> Any:
     rows = np.zeros((len(source), *values.shape[1:]), values.dtype)
     rows[at] = values
     return rows[source]
-
-
-def _int(values: Any) -> Any:
-    return values.astype(np.int32)

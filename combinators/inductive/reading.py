@@ -16,106 +16,102 @@ from combinators.types import LEAF
 type View = Callable[[Any], tuple[str, Any]]  # the name of a value's constructor, and its parts
 
 MOST = 2**22  # nodes of one forest
-_CLOSED = object()  # on the stack, after the nodes below a node
+DEPTH = 64  # at which, and at each depth twice one before, a path is looked through for a tree that holds itself
 
 
 class Nodes:
     """The nodes of some trees, each after the one above it: the lists are by the node's number.
 
-    `kind`: the number of its constructor; `parent`, or -1, `side` among the parent's nodes, and `depth`;
-    `own`: its number among those of its constructor, of whose payloads `columns` has a list for each leaf.
+    `places`: the number of its parent, or -1, its side among the parent's nodes, and its depth; `kinds`: the number of
+    its constructor, of whose nodes `parts` has the parts, flat; `values`: the trees themselves.
     """
 
     def __init__(self, constructors: Sequence[Constructor]):
         self.constructors = constructors
-        self.kind, self.parent, self.side, self.depth = list[int](), list[int](), list[int](), list[int]()
-        self.own: list[int] = []
-        self.roots: list[int] = []
-        self.counts = [0] * len(constructors)
-        self.columns: list[list[list[Any]]] = [[[] for x in c.leaves if x is not Rec] for c in constructors]
+        self.places = list[tuple[int, int, int]]()
+        self.values = list[Any]()
+        self.kinds, self.roots = list[int](), list[int]()
+        self.parts: list[list[Any]] = [[] for _ in constructors]
 
-    def path(self, node: int, side: int | None = None) -> str:
-        """Where a node is, or the node at one of its sides: `[3].node[0].leaf`."""
-        names: list[str] = [] if side is None else [self._name(node) + self.constructors[self.kind[node]].keys[side]]
-        if side is None:
-            names.append(self._name(node))
-        while self.parent[node] >= 0:
-            side, node = self.side[node], self.parent[node]
-            names.append(self._name(node) + self.constructors[self.kind[node]].keys[side])
-        return f"[{self.roots.index(node)}]" + "".join(reversed(names))
+    def path(self, parent: int, side: int) -> str:
+        """Where the node at a side of its parent is, or the last root, whose parent is -1: `[3].node[0]`."""
+        names: list[str] = []
+        root = len(self.roots) - 1
+        while parent >= 0:
+            c = self.constructors[self.kinds[parent]]
+            names.append(f".{c.name}{c.keys[side]}")
+            root, (parent, side, _) = parent, self.places[parent]
+        return f"[{self.roots.index(root) if names else root}]" + "".join(reversed(names))
 
-    def _name(self, node: int) -> str:
-        return f".{self.constructors[self.kind[node]].name}"
-
-    def of(self, kind: int) -> list[int]:
-        """The nodes of a constructor."""
-        return [node for node, k in enumerate(self.kind) if k == kind]
+    def path_of(self, kind: int, own: int) -> str:
+        """Where a node is of which only its number among those of its constructor is known: `[3].node[0].leaf`."""
+        node = [node for node, k in enumerate(self.kinds) if k == kind][own]
+        parent, side, _ = self.places[node]
+        root = f"[{self.roots.index(node)}]" if parent < 0 else self.path(parent, side)
+        return f"{root}.{self.constructors[kind].name}"
 
 
 def read(constructors: Sequence[Constructor], values: Iterable[Any], view: View | None) -> Nodes:
     """The nodes of these trees.  Raises `MalformedError`."""
     nodes, looked = Nodes(constructors), _view if view is None else view
-    known = {c.name: _Plan(i, c) for i, c in enumerate(constructors)}
-    kinds, parents, sides, depths, owns = nodes.kind, nodes.parent, nodes.side, nodes.depth, nodes.own
+    known = {c.name: _Plan(i, c, nodes.parts[i]) for i, c in enumerate(constructors)}
+    places, kinds, trees = nodes.places, nodes.kinds, nodes.values
     for tree in values:
         nodes.roots.append(len(kinds))
-        open: set[int] = set()
-        stack: list[Any] = [(tree, -1, 0, 0)]
+        stack, limit = [(tree, (-1, 0, 0))], DEPTH
         while stack:
-            value, parent, side, depth = stack.pop()
-            if side is _CLOSED:
-                open.discard(id(value))
-                continue
+            value, place = stack.pop()
+            parent, side, depth = place
             node = len(kinds)
-            if id(value) in open:
-                raise _malformed(nodes, parent, side, "a tree holds itself", "a tree, which ends", "a cycle")
+            if depth == limit:
+                _require_no_cycle(nodes, value, place)
+                limit *= 2
             if node == MOST:
                 raise _malformed(nodes, parent, side, "these trees have no end", f"at most {MOST} nodes", "more")
-            name, parts = _seen(nodes, looked, value, parent, side)
+            try:
+                name, parts = looked(value)
+            except (TypeError, ValueError, AttributeError, LookupError) as error:
+                what = "a child is missing" if value is None else "a node is nothing that can be looked into"
+                expected = "(constructor name, parts), which the view gives of a node"
+                raise _malformed(nodes, parent, side, what, expected, _short(value), f"{error}; ") from error
             plan = known.get(name) if isinstance(name, str) else None
             if plan is None:
                 what = "a node is of no constructor of its type"
                 raise _malformed(nodes, parent, side, what, f"one of {', '.join(known)}", repr(name))
             if type(parts) is not tuple or len(parts) != plan.size:
                 parts = _leaves(nodes, plan.constructor, parts, parent, side)
+            places.append(place)
+            trees.append(value)
             kinds.append(plan.kind)
-            parents.append(parent)
-            sides.append(side)
-            depths.append(depth)
-            owns.append(nodes.counts[plan.kind])
-            nodes.counts[plan.kind] += 1
-            for column, i in zip(nodes.columns[plan.kind], plan.payload, strict=True):
-                column.append(parts[i])
-            if plan.inner:
-                open.add(id(value))
-                stack.append((value, -1, _CLOSED, 0))
-                for below, i in enumerate(plan.inner):
-                    stack.append((parts[i], node, below, depth + 1))
+            plan.parts.append(parts)
+            for below, i in plan.inner:
+                stack.append((parts[i], (node, below, depth + 1)))
     return nodes
 
 
 class _Plan:
-    """What there is to know of a constructor: its number, which of its parts are nodes, and which are its payload.
+    """What there is to know of a constructor: its number, and which of its parts are nodes, with their sides.
 
-    `size` is the number of its parts, if their tuple is all that they are.
+    `size` is the number of its parts, if their tuple is all that they are; `parts` are those of all its nodes.
     """
 
-    def __init__(self, kind: int, c: Constructor):
-        self.kind, self.constructor = kind, c
-        self.inner = [i for i, leaf in enumerate(c.leaves) if leaf is Rec]
-        self.payload = [i for i, leaf in enumerate(c.leaves) if leaf is not Rec]
+    def __init__(self, kind: int, c: Constructor, parts: list[Any]):
+        self.kind, self.constructor, self.parts = kind, c, parts
+        self.inner = list(enumerate(i for i, leaf in enumerate(c.leaves) if leaf is Rec))
         is_flat = c.form == LEAF or (c.is_tuple and c.form.num_nodes == 1 + len(c.leaves))
         self.size = len(c.leaves) if is_flat else -1
 
 
-def _seen(nodes: Nodes, view: View, value: Any, parent: int, side: Any) -> tuple[str, Any]:
-    try:
-        name, parts = view(value)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        what = "a child is missing" if value is None else "a node is nothing that can be looked into"
-        expected = "(constructor name, parts), which the view gives of a node"
-        raise _malformed(nodes, parent, side, what, expected, _short(value), f"{error}; ") from error
-    return name, parts
+def _require_no_cycle(nodes: Nodes, value: Any, place: tuple[int, int, int]) -> None:
+    """Raises `MalformedError` if a tree on the way to the one at this place holds itself."""
+    way = [(value, place)]
+    while (parent := way[-1][1][0]) >= 0:
+        way.append((nodes.values[parent], nodes.places[parent]))
+    above = set[int]()
+    for value, (parent, side, _) in reversed(way):
+        if id(value) in above:
+            raise _malformed(nodes, parent, side, "a tree holds itself", "a tree, which ends", "a cycle")
+        above.add(id(value))
 
 
 def _leaves(nodes: Nodes, c: Constructor, parts: Any, parent: int, side: Any) -> list[Any]:
@@ -141,21 +137,20 @@ def _view(value: Any) -> tuple[str, Any]:
     raise TypeError("neither a tuple that begins with a constructor's name nor a dataclass")
 
 
-def column(nodes: Nodes, kind: int, number: int, type: Any) -> Any:
-    """The payloads of a constructor's nodes at one leaf, as one array.  Raises `MalformedError`."""
-    values = nodes.columns[kind][number]
+def column(nodes: Nodes, kind: int, number: int) -> Any:
+    """The payloads of a constructor's nodes at one part, as one array.  Raises `MalformedError`."""
+    values, type = [parts[number] for parts in nodes.parts[kind]], nodes.constructors[kind].leaves[number]
     try:
         found = np.asarray(values)
     except (TypeError, ValueError):  # of different shapes
         found = np.empty(0, object)
     if not values or (found.shape[1:] == type.shape and _fits(found, type.dtype)):
-        return found.astype(type.dtype).reshape(len(values), *type.shape)
+        return found.astype(type.dtype, copy=False).reshape(len(values), *type.shape)
     for own, value in enumerate(values):
         one = np.asarray(value)
         if one.shape != type.shape or not _fits(one, type.dtype):
-            node = nodes.of(kind)[own]
             raise MalformedError(
-                f"the payload at {nodes.path(node)} does not fit",
+                f"the payload at {nodes.path_of(kind, own)} does not fit",
                 expected=type,
                 got=f"{_short(value)}, {one.dtype}{list(one.shape)}",
                 hint="floats stand for no ints, and numbers out of range for no others; convert them first",
@@ -165,6 +160,8 @@ def column(nodes: Nodes, kind: int, number: int, type: Any) -> Any:
 
 def _fits(values: Any, dtype: Any) -> bool:
     """Whether values can be of a dtype: ints as floats, and floats as shorter ones; ints that are in its range."""
+    if values.dtype == dtype:
+        return True
     if values.dtype.kind not in "biufc" and not jnp.issubdtype(values.dtype, np.number):
         return False
     if dtype.kind in "biu" and values.dtype.kind in "biu":
@@ -176,9 +173,8 @@ def _malformed(
     nodes: Nodes, parent: int, side: Any, what: str, expected: Any, got: str, why: str = ""
 ) -> MalformedError:
     """The error for the node at this side of its parent, or for a root, whose parent is -1."""
-    where = f"[{len(nodes.roots) - 1}]" if parent < 0 else nodes.path(parent, side)
     return MalformedError(
-        f"{what}, at {where}",
+        f"{what}, at {nodes.path(parent, side)}",
         expected=expected,
         got=got,
         hint=f"{why}encode(values, view=f) reads objects of other classes: f(value) is (constructor name, parts)",

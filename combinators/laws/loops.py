@@ -9,7 +9,7 @@ from combinators.laws.law import Each, Law, both, function
 from combinators.primitives import primitive
 from combinators.sums import case, tag
 from combinators.terms import Const, Eval, Fix, Fold, Id, Map, Proj, Scan, Term, While
-from combinators.types import Tensor
+from combinators.types import Function, Tensor
 
 _R = "R"  # the real numbers
 _id, _map, _fold, _neg = Id(), Map(), Fold(), primitive("neg")
@@ -44,6 +44,25 @@ def _unfolded(f: Term, g: Term) -> tuple[Term, Term]:
     (body, recursion), argument = _times(f, g), prod(Const(np.int32(2)), _id)
     itself = prod(Const(()), Const(()) >> curry(recursion, (Tensor((), np.int32), Tensor())))
     return prod(Const(()), argument) >> recursion, prod(itself, argument) >> body
+
+
+def _repeated(f: Term, g: Term, most: int) -> Term:
+    """f as long as g is positive, so many times at most, by a recursion whose calls of itself are in the last place"""
+    itself, n, x = Proj(0) >> Proj(1), Proj(1) >> Proj(0), Proj(1) >> Proj(1)
+    goes_on = prod(prod(n, Const(np.int32(0))) >> primitive("gt"), x >> _positive(g)) >> primitive("and")
+    again = prod(itself, prod(prod(n, Const(np.int32(1))) >> primitive("sub"), x >> f)) >> Eval()
+    body = prod(_id, goes_on >> tag(2)) >> case(Proj(0) >> x, Proj(0) >> again)
+    return prod(Const(()), prod(Const(np.int32(most)), _id)) >> Fix(body, (Tensor((), np.int32), Tensor()), Tensor())
+
+
+def _handed_on(f: Term) -> Term:
+    """self, (n, x, h) ↦ h (self (n - 1, x, h)), or x if n is 0, twice, with h = f"""
+    itself, n, x, h = Proj(0) >> Proj(1), Proj(1) >> Proj(0), Proj(1) >> Proj(1), Proj(1) >> Proj(2)
+    less = prod(n, Const(np.int32(1))) >> primitive("sub")
+    again = prod(h, prod(itself, prod(less, x, h)) >> Eval()) >> Eval()
+    body = prod(_id, n >> tag(2)) >> case(Proj(0) >> x, Proj(0) >> again)
+    argument = (Tensor((), np.int32), Tensor(), Function(Tensor(), Tensor()))
+    return prod(Const(()), prod(Const(np.int32(2)), _id, function(f))) >> Fix(body, argument, Tensor())
 
 
 LOOPS = [
@@ -98,7 +117,7 @@ LOOPS = [
             prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> Scan(),
         ),
         {"f": (("s", "b"), ("s", "c")), "g": ("a", "b")}, plain=("s",), elements=("a", "b", "c"),
-        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.control.ahead`, where it pays",
+        source="Meijer, Fokkinga, Paterson 1991; to the left, by `tangents.at_once.ahead`, where it pays",
     ),
     Law(
         "fold captures", "map and fold", ("c", "s", Each("a")), "s",
@@ -133,5 +152,14 @@ LOOPS = [
     Law(
         "fix is its unfolding", "recursion", _R, _R, _unfolded, {"f": (_R, _R), "g": (_R, _R)},
         source="the definition of fix",
+    ),
+    Law(
+        "a tail recursion is a while", "recursion", _R, _R, lambda f, g: (_repeated(f, g, 3), _while(g, f, 3)),
+        {"f": (_R, _R), "g": (_R, _R)}, source="the definitions of fix and while",
+    ),
+    Law(
+        "a function that is handed on", "recursion", _R, _R,
+        lambda f: (_handed_on(f), prod(Const(()), prod(Const(np.int32(2)), _id)) >> _times(f, _id)[1]),
+        {"f": (_R, _R)}, source="lambda lifting",
     ),
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 import jax
 
 from combinators.base import in_program, term_on, value_at
-from combinators.context import extend
+from combinators.context import Context, extend
 from combinators.depth import PROGRAMS, check_programs, check_values, deep, more_room
 from combinators.errors import EvalError
 from combinators.meaning.conform import conform
@@ -18,7 +18,7 @@ from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
-from combinators.meaning.trees import by_constructor, domain_at, results, taken
+from combinators.meaning.trees import by_constructor, results, states, strong, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
@@ -39,6 +39,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -114,7 +115,7 @@ def evaluate(term: Term, x: Any) -> Any:
             type = carried(term, *x)
             goes_on, step = partial(apply, condition), lambda s: widen(apply(f, s), type)
             return while_loop(goes_on, step, widen(state, type), max_steps)
-        case Cata():
+        case Cata() | Inherit():
             if (recorded := in_program(term, x)) is not None:
                 return recorded[0]
             return _folds(term, *x)
@@ -138,8 +139,8 @@ def _compiled(term: Fix, x: Any) -> Any:
     )
     if unknown is not None:
         return unknown.recorded(term, x)
-    f, ctx, form = machine(term, x, type_of(x))
-    return form.unflatten(evaluate(f, ctx))
+    f, domain, form = machine(term, type_of(x))
+    return form.unflatten(evaluate(f, Context(tuple(jax.tree.leaves(widen(x, domain))))))
 
 
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
@@ -155,12 +156,19 @@ def _called(term: Call) -> Any:
     return _jitted.get(term) or _jitted.put(term, jax.jit(call))
 
 
-def _folded(term: Cata, functions: Any, forest: Any) -> Any:
+def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
     """A fold over trees, which is compiled once for its types, or its loop would be anew at each call."""
-    type = carried(term, functions, forest)
-    node = lambda c, below, row: apply(functions[c.name], domain_at(c, below, forest, row))
-    rows = results(node, forest, type)
-    return forest.annotated(by_constructor(forest, rows), type) if term.every else taken(rows, forest.roots)
+    type, (*start, forest) = carried(term, functions, *rest), rest
+    payload = lambda c, row: taken(forest.payloads[c.name], row)
+    if isinstance(term, Inherit):
+        down = lambda c, state, row: c.places.flatten_up_to(apply(functions[c.name], (state, payload(c, row))))
+        rows = states(down, forest, strong(start[0], type))
+    else:
+        up = lambda c, below, row: apply(functions[c.name], c.parts(below, payload(c, row)))
+        rows = results(up, forest, type)
+        if not term.every:
+            return taken(rows, forest.order().roots)
+    return forest.annotated(by_constructor(forest, rows), type)
 
 
 _folds = Runs("folds over trees", _folded)

@@ -6,6 +6,7 @@ Types are computed, not unified.  `curry` gives an abstract closure, its code wi
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, assert_never
 
 import jax
@@ -45,6 +46,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -131,12 +133,12 @@ def _infer(term: Term, x: Type) -> Type:
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
         case While():
             return loops.repeated(_apply, term, *loops.function_and(term, x, 3))
-        case Cata():
+        case Cata() | Inherit():
             return trees.codomain(_apply, term, x)
         case Solve(aux):
             return _solved(term, aux, *loops.function_and(term, x, 5))
         case Fix():
-            return recursion.result(_infer, term, x)
+            return recursion.typed(_infer, term, x)[1]
         case _:
             assert_never(term)
 
@@ -151,8 +153,10 @@ def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
     results: list[Type] = []
     for index in range(len(branches)) if not isinstance(s.tag, int) else (s.tag,):
         if s.alternatives[index] is not None:
-            with within(index):
+            with within(index), suppress(recursion.Recurs):
                 results.append(_infer(branches[index], branch_domain(rest, s.alternatives[index])))
+    if not results and any(a is not None for a in s.alternatives):
+        raise recursion.Recurs
     return join(results, term)
 
 
@@ -166,12 +170,17 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
     return solution
 
 
-def carried(term: Fold | Scan | While | Cata, *x: Any) -> Type:
-    """The type of the state of a loop, or of the results of nodes, from types or values; see `loop_types.run`."""
+def carried(term: Fold | Scan | While | Cata | Inherit, *x: Any) -> Type:
+    """The type of the state of a loop, or of the values of nodes, from types or from values."""
     types = tuple(map(type_of, x))
-    if isinstance(term, Cata):
+    if isinstance(term, Cata | Inherit):
         return trees.result(_apply, term, types)
     return loops.repeated(_apply, term, *types) if isinstance(term, While) else loops.run(_apply, term, *types)[0]
+
+
+def recursive(term: Fix, x: Type) -> tuple[Type, Type]:
+    """The domain of a recursion with all that functions may be in it, and the type of what it gives: see `typed`."""
+    return recursion.typed(_infer, term, x)
 
 
 def component(product: Any, key: Any, part: Term | None = None) -> Any:
@@ -235,6 +244,8 @@ def _leaf_accepts(expected: Type, got: Type) -> bool:
         case Function(dom, cod), Closure():
             argument_agrees = got.code.argument is None or accepts(dom, got.code.argument)
             return argument_agrees and accepts(cod, _apply(got, dom))
+        case Function(), recursion.Itself():
+            return expected == Function(got.dom, got.cod)
         case Sum(alternatives=wanted), Sum(alternatives=given):
             tags_agree = not isinstance(expected.tag, int) or expected.tag == got.tag
             if len(wanted) != len(given) or not tags_agree:
@@ -259,7 +270,7 @@ def _apply(f: Type, x: Type) -> Type:
             expected = f.code.argument
         case Function(dom, cod):
             if accepts(dom, x):
-                return cod
+                return f.at(x) if isinstance(f, recursion.Itself) else cod
             expected = dom
         case _:
             raise EvalError(

@@ -4,11 +4,15 @@
 
 Outside of traces that is what runs.  A traced value does not say when the recursion ends, so there the arrow is a
 machine over arrays, which a package above makes of f.
+
+Functions among the arguments and in the results are what they captured there, and which code they have is found as in
+the state of a loop: f runs on types until its calls of itself add none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -17,8 +21,10 @@ import jax.core
 
 from combinators.context import Context, extend
 from combinators.errors import CompositionError, UnsupportedError, within
+from combinators.meaning.joining import join, nesting
+from combinators.sums import Sum
 from combinators.terms import Curry, Fix, Term
-from combinators.types import Function, Type, type_of
+from combinators.types import Function, Type, same_type, type_of
 from combinators.values import Closure, accepts
 
 FRAMES = 400_000  # of Python's stack, for a recursion on the host: more than 10,000 calls of most functions
@@ -47,8 +53,40 @@ def entered(term: Fix, x: Any) -> Any:
     return extend(extend(ctx, Closure(Curry(term, term.argument), ctx)), argument)
 
 
-def result(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> Type:
-    """The type of fix(f), which is stated, and is that of f.  Raises `CompositionError` if it is not."""
+class Recurs(BaseException):
+    """A call of a recursive function of which nobody knows yet what it gives; no user's `except` is meant by it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Itself(Function):
+    """The type of a recursive function within itself, which notes the types that it is called with.
+
+    What it gives is `result`, None as long as that is not known.  It is equal to itself alone, so that nothing that is
+    remembered of functions of its type stands for a call.
+    """
+
+    result: Type = None
+    calls: list[Type] = field(default_factory=list)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def at(self, x: Type) -> Type:
+        """The type of a call.  Raises `Recurs` where it is not known."""
+        self.calls.append(x)
+        if self.result is None:
+            raise Recurs(self)
+        return self.result
+
+
+def typed(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> tuple[Type, Type]:
+    """The domain of fix(f), with functions and sums as all that they may be in a call, and the type of what it gives.
+
+    Raises `CompositionError` where types do not meet, and `UnsupportedError` where functions grow with every call.
+    """
     ctx, argument = parted(term, x)
     if not accepts(term.argument, argument):
         raise CompositionError(
@@ -58,8 +96,59 @@ def result(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> Type:
             got=argument,
             hint="arguments are never cast: convert with convert_element_type, or state another domain",
         )
-    with within(0):
-        found = infer(term.body, extend(extend(ctx, Function(term.argument, term.result)), term.argument))
+    if not _varies((term.argument, term.result)):
+        itself = Function(term.argument, term.result)
+        _checked(term, _given(infer, term, ctx, itself, term.argument))
+        return x, term.result
+    found, limit = term.result if not _varies(term.result) else None, None
+    for _ in range(_ROUNDS):
+        itself = Itself(term.argument, term.result, found)
+        given = _given(infer, term, ctx, itself, argument)
+        _checked(term, given)
+        before, argument, found = (argument, found), join([argument, *itself.calls], term), join([found, given], term)
+        if before[1] is not None and same_type(before, (argument, found)):
+            return (extend(ctx, argument) if isinstance(x, Context) else (ctx, argument)), found
+        limit = nesting(before) + _GROWTH if limit is None else limit
+        if nesting((argument, found)) > limit:
+            break
+    raise UnsupportedError(
+        "a function among the arguments or in the result of a recursion grows with every call",
+        part=term,
+        expected="a function that is one of a few, however deep the recursion is",
+        got="a function that captures the function of the call before, without end",
+        hint="hand on arrays, and make the function from them where it is called: a continuation is what waits, and "
+        "the recursion itself keeps that",
+    )
+
+
+_ROUNDS = 64  # of joining what a recursion is called with
+_GROWTH = 8  # of how often a function captures one of its own code
+
+
+def _varies(type: Type) -> bool:
+    """Whether there are functions or sums in a type, of which there are several that it accepts."""
+    some = lambda t: isinstance(t, Function | Closure | Sum)
+    return any(map(some, jax.tree.leaves(type, is_leaf=some)))
+
+
+def _given(infer: Callable[[Term, Type], Type], term: Fix, ctx: Any, itself: Function, argument: Type) -> Type:
+    """The type of f (Δ·self·x)."""
+    try:
+        with within(0):
+            return infer(term.body, extend(extend(ctx, itself), argument))
+    except Recurs as error:
+        if error.args[0] is not itself:  # but a recursion around this one
+            raise
+        raise CompositionError(
+            "a recursive function calls itself whichever branches are taken",
+            part=term,
+            expected="a branch that gives a result without a call of the function itself",
+            got="a call of itself on every way through it",
+            hint="end the recursion in a branch of a case",
+        ) from None
+
+
+def _checked(term: Fix, found: Type) -> None:
     if not accepts(term.result, found):
         raise CompositionError(
             "a recursive function gives another type than is stated",
@@ -68,7 +157,6 @@ def result(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> Type:
             got=found,
             hint="state the codomain that the branches without calls of itself give, or convert what they give",
         )
-    return term.result
 
 
 def is_traced(x: Any) -> bool:
@@ -76,16 +164,11 @@ def is_traced(x: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x))
 
 
-def machine(term: Fix, x: Any, type: Any) -> tuple[Term, Context, Any]:
-    """(f, ctx, form): the recursion at x, of this type, is f at ctx, and its result has these leaves and this form."""
-    code, form = compiled(term, type)
-    return code.body, Context(tuple(jax.tree.leaves(x))), form
-
-
 @singledispatch
-def compiled(term: Any, type: Any) -> tuple[Curry, Any]:
-    """(code, form): the recursion on a domain of this type, as code from its leaves to those of the result.
+def machine(term: Any, type: Any) -> tuple[Term, Type, Any]:
+    """(f, domain, form): the recursion at x, a value of this type, is f at the leaves of x, widened to the domain.
 
+    f is an arrow from a context that holds the tuple of these leaves to the leaves of the result, which has this form.
     `compile_ccc.recursion` makes it.
     """
     raise UnsupportedError(

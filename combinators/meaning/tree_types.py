@@ -1,12 +1,12 @@
-"""Types of folds over trees: what a function of each constructor is applied to, and the one type that all give.
+"""Types of folds over trees: what a function of each constructor is applied to, and the one type of all nodes.
 
-That type is found by running the functions on types: first those of the constructors without `Rec`, then the others,
-until nothing is added.
+Results have the type that the functions give: first those of the constructors without `Rec` are run on types, then the
+others, until nothing is added.  States have that of the roots' states.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -14,71 +14,112 @@ from combinators.errors import CompositionError, LoopError, UnsupportedError
 from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.meaning.loop_types import Apply
-from combinators.terms import Cata
+from combinators.terms import Cata, Inherit
 from combinators.text.outline import outline
 from combinators.types import UNKNOWN, Array, Function, Tensor, Type, same_type
 from combinators.values import is_function
 
 
-def result(apply: Apply, term: Cata, x: Type) -> Type:
-    """σ, from the type of ({name: function}, forest).
+class Given(NamedTuple):
+    """The functions by constructors, the states of the roots, or (), and the forest: of values, or of types."""
+
+    functions: dict[str, Any]
+    start: Any
+    forest: Forest
+
+
+def result(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
+    """σ, from the type of ({name: function}, forest) or of ({name: function}, states of the roots, forest).
 
     Raises `CompositionError` for another domain, `LoopError` where the functions do not give one type, and
     `UnsupportedError` if that holds functions.
     """
-    functions, forest = checked(term, x)
-    found: Type = None
-    for c in sorted(term.type.constructors, key=lambda c: c.arity > 0):
-        given = apply(functions[c.name], domain(c, found, forest))
+    functions, start, forest = checked(term, x)
+    found: Type = _row(start) if isinstance(term, Inherit) else None
+    for c in sorted(called(term, forest), key=lambda c: c.arity > 0):
+        given = apply(functions[c.name], domain(term, c, found, forest))
         found = _strong(term, c, given) if found is None else found
-        if not same_type(found, given):
+        expected = c.places.unflatten([found] * c.arity) if isinstance(term, Inherit) else found
+        if not same_type(expected, given):
             raise LoopError(
-                f"the function of the constructor {c.name!r} does not give what the others do",
-                part=term, expected=found, got=given,
-                hint="the results of all nodes have one type; a leaf gives the shape and dtype that a node does",
+                f"the function of the constructor {c.name!r} does not give what the others do", part=term,
+                expected=expected, got=given,
+                hint="the states of all nodes have one type; a function gives them in the places of C.Rec, and None in "
+                "those of the payload" if isinstance(term, Inherit) else
+                "the results of all nodes have one type; a leaf gives the shape and dtype that a node does",
             )  # fmt: skip
     return found
 
 
-def codomain(apply: Apply, term: Cata, x: Type) -> Type:
+def codomain(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
     """[σ], of which there is one for each tree; or the forest with one at each node."""
-    found, forest = result(apply, term, x), x[1]
-    if term.every:
+    found, forest = result(apply, term, x), x[-1]
+    if isinstance(term, Inherit) or term.every:
         return forest.annotated({c.name: Array(forest.room(c), found) for c in forest.constructors}, found)
-    return Array(forest.roots.shape[0], found)
+    return Array(forest.count, found)
 
 
-def checked(term: Cata, x: Type) -> tuple[dict[str, Any], Forest]:
-    """The functions and the forest, of types or of values.  Raises `CompositionError`."""
-    functions, forest = x if isinstance(x, tuple) and len(x) == 2 else (None, None)
-    if (
-        isinstance(functions, dict)
-        and isinstance(forest, Forest)
-        and forest.constructors == term.type.constructors
-        and functions.keys() == {c.name for c in forest.constructors}
-    ):
-        return functions, forest
-    names = ", ".join(f"{c.name!r}: f" for c in term.type.constructors)
-    raise CompositionError(
-        f"the domain of {term} is not right", part=term, expected=f"({{{names}}}, a forest of {term.type})",
-        got=outline(x), hint="a function for each constructor, by its name, and what encode gives of this very type",
-    )  # fmt: skip
+def called(term: Cata | Inherit, forest: Forest) -> list[Constructor]:
+    """The constructors that have a function: nothing is passed down from those without nodes below them."""
+    return forest.inner if isinstance(term, Inherit) else list(forest.constructors)
 
 
-def domain(c: Constructor, inner: Type, forest: Forest) -> Type:
-    """What the function of a constructor is applied to: `inner` for nodes of the type, and a row of the payload."""
+def checked(term: Cata | Inherit, x: Type) -> Given:
+    """What a fold is applied to.  Raises `CompositionError`."""
+    passes = isinstance(term, Inherit)
+    constructors = [c for c in term.type.constructors if c.arity or not passes]
+    names = ", ".join(f"{c.name!r}: f" for c in constructors)
+    states = "the state of each root, " if passes else ""
+
+    def refuse(what: str, hint: str) -> CompositionError:
+        return CompositionError(
+            f"the domain of {term} is not right: {what}", part=term,
+            expected=f"({{{names}}}, {states}a forest of {term.type})", got=outline(x), hint=hint,
+        )  # fmt: skip
+
+    if not isinstance(x, tuple) or len(x) != 2 + passes:
+        raise refuse(f"it is no tuple of {2 + passes}", "C.inherit(T)(f, states, forest), and C.cata(T)(f, forest)")
+    functions, forest = x[0], x[-1]
+    if not isinstance(functions, dict) or functions.keys() != {c.name for c in constructors}:
+        given = functions if isinstance(functions, dict) else ()
+        missing = [repr(c.name) for c in constructors if c.name not in given]
+        unknown = [repr(name) for name in given if name not in {c.name for c in constructors}]
+        found = [f"{word} {', '.join(names)}" for word, names in (("none for", missing), ("one for", unknown)) if names]
+        raise refuse(
+            f"of the functions there is {' and '.join(found)}",
+            "a dict with a function for each constructor, by its name"
+            + (", but for those without C.Rec, which pass nothing on" if passes else ""),
+        )
+    for name, f in functions.items():
+        if not is_function(f):
+            raise refuse(f"what is given for {name!r} is no function", f"{{{name!r}: lambda: 0.0}} gives a number")
+    if not isinstance(forest, Forest) or forest.constructors != term.type.constructors:
+        raise refuse("the trees are no forest of this type", "what T.encode(trees) gives, of this very type T")
+    start = x[1] if passes else ()
+    count, leaves = forest.count, jax.tree.leaves(start, is_leaf=is_function)
+    if not all(isinstance(t, Tensor) and t.shape[:1] == (count,) for t in leaves):
+        raise refuse(f"there are {count} trees", "one state for each: jnp.broadcast_to(s, (forest.count, *s.shape))")
+    return Given(functions, start, forest)
+
+
+def domain(term: Cata | Inherit, c: Constructor, found: Type, forest: Forest) -> Type:
+    """What the function of a constructor is applied to, by the type of results or states, and a row of the payload."""
     row = jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype), forest.payloads[c.name])
-    return c.parts([inner] * c.arity, row)
+    return (found, row) if isinstance(term, Inherit) else c.parts([found] * c.arity, row)
 
 
-def stated(found: Type, x: Type) -> Type:
-    """The type of ({name: function}, forest), in which functions say what they are applied to, for these results."""
-    functions, forest = x
-    given = {c.name: domain(c, found, forest) for c in forest.constructors}
-    return {name: Function(given[name], UNKNOWN) for name in functions}, forest
+def stated(term: Cata | Inherit, found: Type, x: Type) -> Type:
+    """The type of what a fold is applied to, in which functions say what they take, for these results or states."""
+    functions, *rest = x
+    own = {c.name: domain(term, c, found, rest[-1]) for c in called(term, rest[-1])}
+    return {name: Function(own[name], UNKNOWN) for name in functions}, *rest
 
 
-def _strong(term: Cata, c: Constructor, type: Type) -> Type:
+def _row(start: Type) -> Type:
+    return jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype), start)
+
+
+def _strong(term: Cata | Inherit, c: Constructor, type: Type) -> Type:
     """A type of which there can be an array of results."""
     if any(not isinstance(t, Tensor) for t in jax.tree.leaves(type, is_leaf=is_function)):
         raise UnsupportedError(

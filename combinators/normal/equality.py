@@ -23,7 +23,7 @@ from combinators.normal.normalise import STEPS, normalise, stated, within_budget
 from combinators.normal.quote import read_back
 from combinators.normal.semantics import Run
 from combinators.sums import Sum
-from combinators.terms import Case, Cata, Fix, Fold, Inject, Map, Scan, Term, While, parts
+from combinators.terms import Case, Cata, Fix, Fold, Inherit, Inject, Map, Scan, Term, While, parts
 from combinators.text.sharing import length
 from combinators.text.show import brief, show_marked
 from combinators.types import Type, type_of
@@ -112,7 +112,7 @@ def _found(term: Term, domain: Type, steps: int, codomain: Type) -> Term | None:
 def _further_laws(left: Node, right: Node, domain: Type) -> str:
     """Why different normal forms do not decide, if they do not."""
     nodes = list(reachable(left, right))
-    if any(isinstance(node.head, Fold | Scan | Map | While | Cata) for node in nodes):
+    if any(isinstance(node.head, Fold | Scan | Map | While | Cata | Inherit) for node in nodes):
         return "a loop is left, which obeys more laws than normal forms know"
     if any(isinstance(node.head, Fix) for node in nodes):
         return "a recursion is left, which obeys more laws than normal forms know"

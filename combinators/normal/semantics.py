@@ -34,6 +34,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -127,7 +128,7 @@ class Run:
                 return self._kept(term, x, self._case(term, branches, x))
             case Fold() | Scan() | Map():
                 return self._loop(term, x)
-            case While() | Cata():
+            case While() | Cata() | Inherit():
                 return self._stated(term, x)
             case _:
                 assert_never(term)
@@ -257,12 +258,11 @@ class Run:
             self._refused(term, x, "a loop")
         return self._operation(term, (code, *map(self.normal, rest)), (code.type, *types))
 
-    def _stated(self, term: While | Cata, x: Any) -> Any:
+    def _stated(self, term: While | Cata | Inherit, x: Any) -> Any:
         if _has_functions(type := infer(term, types := types_of(x))):
             self._refused(term, x, "a loop")
-        known = (
-            stated(carried(term, *types), types) if isinstance(term, Cata) else (*[Function(type, UNKNOWN)] * 2, type)
-        )
+        of_while = (*[Function(type, UNKNOWN)] * 2, type)
+        known = of_while if isinstance(term, While) else stated(term, carried(term, *types), types)
         return self.expand(self.graph.operation(term, tuple(map(self.normal, x, known)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:

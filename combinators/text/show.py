@@ -32,6 +32,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -158,6 +159,8 @@ def _document(term: Term, docs: list[Any]) -> Any:
             return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
         case Cata(type, every):
             return wl.TextDoc(f"{'annotate' if every else 'cata'}({type})")
+        case Inherit(type):
+            return wl.TextDoc(f"inherit({type})")
         case Solve():
             return wl.TextDoc("solve")
         case Fix():

@@ -27,7 +27,7 @@ from compile_ccc.asking.answers import Answers, Given, behind
 from compile_ccc.asking.beside import Beside
 from compile_ccc.asking.ruled_calls import Ruled
 from compile_ccc.asking.standing import kind
-from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running
+from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running, ways
 from compile_ccc.asking.working_out import Unknown, is_known_function, worked_out
 from compile_ccc.carriers import is_carrier
 
@@ -84,6 +84,8 @@ class Asked:
         trace.__class__ = Ruled
         self._trace = trace
         running[id(trace)] = self
+        if (way := ways.get()) is not None:
+            way.begin(trace, self)
         for place, (tracer, value) in enumerate(zip(tracers, self._values, strict=True)):
             tracer.__class__ = self._kind(place, value)
             self._places[tracer.val] = place

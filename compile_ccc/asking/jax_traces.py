@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import weakref
@@ -105,6 +106,24 @@ def program_of(inputs: Sequence[Any], results: Sequence[Any], equations: Sequenc
 _PASSING = ("is_concrete", "to_concrete_value")
 _IN_EARNEST = ("concrete_or_error", "expand_bool_indices", "_is_slice_element_none_or_constant_or_symbolic")
 _OF_INTEGERS = ("fori_loop", "_power")  # which mean something else for an integer that is known
+
+
+def choice() -> tuple[Any, int] | None:
+    """The call of `lax.cond` or `lax.switch` that asks a tracer which branch runs, and how many there are.
+
+    Of `lax.while_loop`, which asks whether it goes on, there are none.
+    """
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_code.co_name in _PASSING or frame.f_code.co_filename in _OURS:
+        frame = frame.f_back
+    if frame.f_code.co_name not in _CHOOSING or not frame.f_globals["__name__"].startswith("jax."):
+        return None
+    branches = {"cond": (False, True), "while_loop": ()}.get(frame.f_code.co_name)
+    return frame, len(frame.f_locals["branches"] if branches is None else branches)
+
+
+_CHOOSING = ("cond", "_switch_internal", "while_loop")
+_OURS = (__file__, os.path.join(os.path.dirname(__file__), "tracers.py"))
 
 
 def needs_value(tracer: Any) -> bool:

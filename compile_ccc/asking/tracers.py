@@ -12,7 +12,8 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 import jax
 import jax.core
@@ -24,6 +25,27 @@ from combinators.memo import remembered
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.working_out import Unknown
 
+
+class Way(Protocol):
+    """One way through a program, of which a trace under `jax.disable_jit` writes down what is on it.
+
+    `asked` answers for this trace; those of programs within it have all branches.
+    """
+
+    asked: Any
+
+    def begin(self, trace: Any, asked: Any) -> None:
+        """A trace begins, for which this answers: that of the way, which may begin once more, or one within it."""
+
+    def branch(self, call: Any, count: int) -> int:
+        """Which branch runs of so many: `call` is JAX's call that chooses, by its frame."""
+        ...
+
+    def operation(self) -> None:
+        """Counts an operation on the way."""
+
+
+ways: ContextVar[Way | None] = ContextVar("the way that is traced", default=None)
 running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
 
 
@@ -70,7 +92,9 @@ class Asking(jax_traces.Tracer):
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
     def to_concrete_value(self) -> Any:
-        return self._told(np.asarray, lambda: None) if jax_traces.needs_value(self) else None
+        way = ways.get()
+        asks = way is not None and way.asked is asked_of(self) and jax_traces.choice() is not None
+        return self._told(np.asarray, lambda: None) if asks or jax_traces.needs_value(self) else None
 
     def _text(self, how: Callable[[Any], str], otherwise: Callable[[], str]) -> str:
         """The text of what is not differentiated."""
@@ -80,7 +104,9 @@ class Asking(jax_traces.Tracer):
         return self._told(functools.partial(_text_of, how, self.weak_type), otherwise)
 
     def _told(self, how: Callable[[Any], Any], otherwise: Callable[[], Any]) -> Any:
-        asked = asked_of(self)
+        asked, way = asked_of(self), ways.get()
+        if way is not None and way.asked is asked and (choice := jax_traces.choice()) is not None:
+            return how(way.branch(*choice)) if choice[1] else otherwise()
         if asked is None:
             return otherwise()
         try:
@@ -182,6 +208,8 @@ def asking(tracer: Any) -> Any:
     """The tracer, which may be asked from now on; a ref is none that has a value."""
     if type(tracer) is jax_traces.Tracer and isinstance(tracer.aval, jax.core.ShapedArray):
         tracer.__class__ = Asking
+        if (way := ways.get()) is not None:
+            way.operation()
     return tracer
 
 

@@ -121,12 +121,21 @@ def refuses_tracer(error: Exception) -> bool:
     return isinstance(error, jax.errors.UnexpectedTracerError) and "nondiff_argnums" in str(error)
 
 
+_OTHERS = (  # ours, and those of Python that asks for a value
+    DiffcurryError,
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
 def says_no_rule(error: Exception) -> bool:
     """Whether JAX says by this error that it has no derivative of an operation, or none that fits.
 
     What a rule of the user's raises by itself, it does not.
     """
-    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, DiffcurryError)
+    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, _OTHERS)
     missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
     own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))

@@ -29,6 +29,7 @@ from combinators.terms import (
     Extend,
     Fix,
     Fold,
+    Inherit,
     Map,
     Primitive,
     Prod,
@@ -123,7 +124,7 @@ class Uses:
                 return False not in [self.is_pure(f) for f in parts]
             case Extend(e) | Call(e) | Checkpoint(e):
                 return self.is_pure(e)
-            case Solve() | Cata() | While() | Fix():  # which may not end either
+            case Solve() | Cata() | Inherit() | While() | Fix():  # which may not end either
                 return False
             case Eval() | Fold() | Scan() | Map():
                 f = steps_of(before.parts[0])[-1] if isinstance(before, Prod) and before.parts else None

@@ -19,32 +19,36 @@ from combinators.context import Context, extend
 from combinators.errors import DepthError, UnsupportedError
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.host import noting_exceptions
-from combinators.meaning.recursion import compiled, parted
+from combinators.meaning.infer import recursive
+from combinators.meaning.joining import widen
+from combinators.meaning.recursion import Itself, machine, parted
 from combinators.memo import Facts
-from combinators.records import as_records
-from combinators.terms import Const, Curry, Fix, Proj
+from combinators.records import as_records, from_records
+from combinators.terms import Const, Fix, Proj, Term
 from combinators.types import Function, Tensor, Type
-from compile_ccc.carriers import CARRIER, FunctionValue, active, struct
+from compile_ccc.carriers import CARRIER, FunctionValue, Trace, active, eval_p, struct
 from compile_ccc.jaxprs import compat
 from compile_ccc.recursion.blocks import Blocks
 from compile_ccc.recursion.machine import Machine
 from compile_ccc.recursion.unfolding import unfolded
 from compile_ccc.tracing.function import seal
 
-_compiled: Facts[tuple[Curry, Any]] = Facts("machines of recursions", entries=64)
+_compiled: Facts[tuple[Term, Type, Any]] = Facts("machines of recursions", entries=64)
 
 
-@compiled.register(Fix)
-def _code(term: Fix, type: Type) -> tuple[Curry, Any]:
+@machine.register(Fix)
+def _machine(term: Fix, type: Type) -> tuple[Term, Type, Any]:
     leaves, form = jax.tree.flatten(type)
     refuse(term, argument=term.argument, result=term.result, environment=leaves)
     key = (tuple(leaves), tuple(t.weak for t in leaves), form, compat.flags())
-    return _compiled.get(term, key) or _compiled.put(term, _made(term, leaves, form), key)
+    return _compiled.get(term, key) or _compiled.put(term, _made(term, type), key)
 
 
-def _made(term: Fix, leaves: list[Tensor], form: Any) -> tuple[Curry, Any]:
-    types, result = jax.tree.flatten(term.result)
-    program = _traced(term, leaves, form)
+def _made(term: Fix, type: Type) -> tuple[Term, Type, Any]:
+    domain, codomain = recursive(term, type)
+    types, result = jax.tree.flatten(codomain)
+    leaves, form = jax.tree.flatten(domain)
+    program = _traced(term, domain, codomain)
     ctx, x = parted(term, form.unflatten([jex.Var(v.aval) for v in program.jaxpr.invars[:-1]]))
     outside, arguments = jax.tree.leaves(ctx), jax.tree.leaves(x)
     constants: dict[Any, Any] = {}
@@ -60,41 +64,52 @@ def _made(term: Fix, leaves: list[Tensor], form: Any) -> tuple[Curry, Any]:
 
     closure = seal(run, tuple(leaves))
     captured = prod(Context(*map(Const, closure.environment), Proj(0)))
-    return Curry(compose(captured, closure.code.body), closure.code.argument), result
+    return compose(captured, closure.code.body), domain, result
 
 
-def _traced(term: Fix, leaves: list[Tensor], form: Any) -> Any:
+def _traced(term: Fix, domain: Type, codomain: Type) -> Any:
     """The program of the body, from the leaves of Δ·τ and the carrier of the function itself."""
+    types, argument = parted(term, domain)
+    strong = [Tensor(t.shape, t.dtype) for t in jax.tree.leaves(argument)]
+    form = jax.tree.structure(domain)
     with active(closed=True) as own:
 
         def flat(*given: Any) -> list[Any]:
             ctx, x = parted(term, form.unflatten(given[:-1]))
-            itself = FunctionValue(given[-1], Function(term.argument, term.result), own)
-            return jax.tree.leaves(as_records(evaluate(term.body, extend(extend(ctx, itself), x))))
+            itself = _Itself(given[-1], Itself(term.argument, term.result, codomain), own, argument, codomain)
+            y = evaluate(term.body, extend(extend(ctx, itself), x))
+            return jax.tree.leaves(widen(as_records(y), codomain))
 
         carrier = jax.ShapeDtypeStruct((), CARRIER)
-        return staging.program(flat, [*map(struct, _strongly(term, leaves, form)), carrier])
+        return staging.program(flat, [*map(struct, [*jax.tree.leaves(types), *strong]), carrier])
 
 
-def _strongly(term: Fix, leaves: list[Tensor], form: Any) -> list[Any]:
-    """The types of the leaves, those of the argument as the term states them."""
-    ctx, _ = parted(term, form.unflatten(leaves))
-    return [*jax.tree.leaves(ctx), *[Tensor(t.shape, t.dtype) for t in jax.tree.leaves(term.argument)]]
+class _Itself(FunctionValue):
+    """The function itself in its body: a call takes arrays, and what functions among its arguments captured."""
+
+    def __init__(self, carrier: Any, type: Function, trace: Trace, argument: Type, codomain: Type):
+        super().__init__(carrier, type, trace)
+        self._argument, self._codomain = argument, codomain
+
+    def __call__(self, x: Any) -> Any:
+        types, (results, form) = jax.tree.leaves(self._argument), jax.tree.flatten(self._codomain)
+        leaves = jax.tree.leaves(widen(as_records(x), self._argument))
+        strong = [lax.convert_element_type(v, t.dtype) for v, t in zip(leaves, types, strict=True)]
+        arrays = Function(tuple(types), tuple(Tensor(t.shape, t.dtype) for t in results))
+        return from_records(form.unflatten(eval_p.bind(self.carrier, *strong, type=arrays, batch=())))
 
 
 def refuse(part: Any, **types: Any) -> None:
-    """Raises `UnsupportedError` for functions and random keys in the types of a recursion, given by their names."""
+    """Raises `UnsupportedError` for random keys in the types of a recursion, given by their names."""
     for name, type in types.items():
         for t in jax.tree.leaves(type):
-            if isinstance(t, Function) or jnp.issubdtype(t.dtype, jax.dtypes.extended):
-                what = "a function" if isinstance(t, Function) else "a random key"
+            if isinstance(t, Tensor) and jnp.issubdtype(t.dtype, jax.dtypes.extended):
                 raise UnsupportedError(
-                    f"a recursion with {what} in its {name} cannot be compiled",
+                    f"a recursion with a random key in its {name} cannot be compiled",
                     part=part,
                     expected="arrays of numbers",
                     got=type,
-                    hint="let it capture functions that stay the same, and choose among them by a number; "
-                    "of a key, hand on jax.random.key_data(key)",
+                    hint="hand on jax.random.key_data(key)",
                 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,21 +11,16 @@ import jax.extend.core as jex
 from combinators.building import compose, prod
 from combinators.building import fix as fixed
 from combinators.edges import whole
-from combinators.errors import (
-    ArgumentError,
-    TracedBranchError,
-    UnsupportedError,
-    UntypedFunctionError,
-    definition_line,
-)
+from combinators.errors import ArgumentError, UntypedFunctionError, definition_line
 from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
-from combinators.types import Function, Tensor, Type, children, pack, same_type
-from compile_ccc.carriers import FunctionValue, active_traces, flatten, is_carrier, lam_p
+from combinators.types import Function, Tensor, Type, pack, same_type
+from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, flatten, is_carrier, lam_p
+from compile_ccc.recursion.codomains import endless, founded
 from compile_ccc.recursion.compiling import refuse
-from compile_ccc.recursion.unfolding import unfolded
+from compile_ccc.recursion.unfolding import more_than_called, unfolded
 from compile_ccc.tracing.arguments import argument_type, parameter_name
-from compile_ccc.tracing.captures import captures
+from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.function import function
 from compile_ccc.tracing.stage import stage
 
@@ -35,7 +30,7 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
 
     `domain` is as for `function`, without the function itself.  It may call itself any number of times, in the branches
     of `lax.cond` and `lax.switch` too, where the recursion ends; f is traced once, whatever the depth is.  `codomain`
-    states the type of its result; left out, it is found by tracing f for types of its argument and for numbers.
+    states the type of its result; left out, it is that of f on a way through it that does not call itself.
     In compiled code at most `max_depth` calls may wait for others, which is memory that is set aside; more are a
     `DepthError` when it runs.  A call after which nothing is left to do does not wait.
 
@@ -47,8 +42,8 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
             hint="of a term, C.fix(f, argument, result) makes one",
         )  # fmt: skip
     whole("`max_depth`, of a recursion,", max_depth, 1)
-    dom = tuple(map(_strong, map(argument_type, domain)))
-    cod = None if codomain is None else _strong(argument_type(codomain))
+    dom = tuple(map(strong, map(argument_type, domain)))
+    cod = None if codomain is None else strong(argument_type(codomain))
     refuse(None, argument=dom, result=cod)
 
     def recursive(*x: Any) -> Any:
@@ -70,78 +65,57 @@ def _recursion(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type, max_dept
 
 def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
     """The carrier of (self, x, ...) ↦ f(self, x, ...), and the type of its result."""
-    if cod is not None:
-        carrier, found = _traced(f, dom, cod)
-        if not same_type(found, cod):
-            raise _untyped(
-                f, f"the codomain that is stated, {cod}", f"{found}, from f for functions with that codomain"
-            )
-        return carrier, cod
-    first: Exception | None = None
-    for tried in _candidates(dom):
-        for _ in range(_ROUNDS):
-            try:
-                carrier, found = _traced(f, dom, tried)
-            except (UnsupportedError, TracedBranchError):
-                raise
-            except (TypeError, ValueError) as error:
-                first = first or error
-                break
-            if same_type(found, tried):
-                return carrier, tried
-            tried = found
-    told = f"for the first type that was tried: {str(first).splitlines()[0]}" if first else "another one each time"
-    raise _untyped(f, "one type that f gives if it itself gives that", told) from first
-
-
-_ROUNDS = 3  # of taking what f gives for what it itself gives
-
-
-def _candidates(dom: tuple[Type, ...]) -> Iterator[Type]:
-    """Types that the result may have: those of the argument and of its parts, then numbers and truth values."""
-    found: list[Type] = []
-    parts = [t for part in dom for t in (part, *(p for _, p in children(part)[0]))]
-    for type in (*parts, pack(dom), Tensor(), Tensor((), int), Tensor((), bool)):
-        if not any(isinstance(t, Function) for t in jax.tree.leaves(type)) and not any(
-            same_type(type, t) for t in found
-        ):
-            found.append(type)
-            yield type
-
-
-def _traced(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
-    own, captured = active_traces.get()[-1], captures(f)
-    types = [argument_type(v) for v in captured.values]
-    domain = (Function(pack(dom), cod), *dom)
-    program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
-    refuse(None, result=found)
-    _check(program, len(program.consts) + len(jax.tree.leaves(types)))
+    itself = lambda cod: [Function(pack(dom), cod)]
+    way = (cod,) if cod is not None else founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[1]))
+    if way is None:
+        raise endless(f)
+    program, found, captured, types = staged(f, itself(way[0]), dom)
+    _check(f, program, len(program.consts) + len(jax.tree.leaves(types)))
+    if not same_type(found, way[0]):
+        whose = "on a way without calls of itself" if cod is None else "the codomain that is stated"
+        raise differs(f, f"{way[0]}, {whose}", found)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     names = (*("" for _ in program.consts), *captured.names)
-    facts = {"name": parameter_name(f, len(domain)), "names": names, "rule": None, "origin": NOWHERE}
-    found = _strong(found)
-    carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=Function(domain, found), **facts)
-    return carrier, found
+    type = Function((*itself(way[0]), *dom), strong(found))
+    facts = {"name": parameter_name(f, 1 + len(dom)), "names": names, "rule": None, "origin": NOWHERE}
+    return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=type, **facts), way[0]
 
 
-def _check(program: Any, place: int) -> None:
-    """Refuses, at the user's line, a step that does more with the function at this place of its inputs than call it."""
-    inputs = [jex.Var(v.aval) for v in program.jaxpr.invars]
-    itself = inputs[place - len(program.consts)]
-    assert is_carrier(itself.aval)
-    unfolded(program, inputs, itself, {})
+def staged(
+    f: Callable[..., Any], functions: list[Function], dom: tuple[Type, ...]
+) -> tuple[Any, Type, Captured, list[Type]]:
+    """The program of f of these functions and this domain, the type of its result, its captures, and their types."""
+    own, captured = active_traces.get()[-1], captures(f)
+    types = [argument_type(v) for v in captured.values]
+    domain = (*functions, *dom)
+    program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
+    refuse(None, result=found)
+    return program, found, captured, types
 
 
-def _strong(type: Type) -> Type:
-    """The type without weak ones: a call of the function itself gives what is stated."""
-    return jax.tree.map(lambda t: Tensor(t.shape, t.dtype) if isinstance(t, Tensor) else t, type)
-
-
-def _untyped(f: Any, expected: str, got: str) -> UntypedFunctionError:
+def differs(f: Any, expected: str, got: Type) -> UntypedFunctionError:
+    """The error for a recursive function that gives something else than its calls were taken to give."""
     return UntypedFunctionError(
-        "the codomain of a recursive function is not found",
+        "a recursive function gives another type than its calls of itself give",
         expected=expected,
         got=got,
         line=definition_line(f),
-        hint="state it, as in fix(f, C.Tensor(), codomain=C.Tensor()), and see whether all branches give it",
+        hint="convert what the branches give, or state another codomain, fix(f, ..., codomain=C.Tensor())",
     )
+
+
+def _check(f: Any, program: Any, place: int) -> None:
+    """Refuses a step that does more with the function at this place of its inputs than call it, or always calls it."""
+    inputs = [jex.Var(v.aval) for v in program.jaxpr.invars]
+    itself = inputs[place - len(program.consts)]
+    assert is_carrier(itself.aval)
+    body = unfolded(program, inputs, itself, {})
+    if any(a is itself for a in body.results):
+        raise more_than_called("it is returned", definition_line(f))
+    if not body.ends:
+        raise endless(f)
+
+
+def strong(type: Type) -> Type:
+    """The type without weak ones: a call of the function itself gives what is stated."""
+    return jax.tree.map(lambda t: Tensor(t.shape, t.dtype) if isinstance(t, Tensor) else t, type)

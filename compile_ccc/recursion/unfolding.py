@@ -13,7 +13,7 @@ from typing import Any
 import jax.extend.core as jex
 
 from combinators.errors import UnsupportedError, user_line
-from compile_ccc.carriers import eval_p, is_carrier
+from compile_ccc.carriers import eval_p
 from compile_ccc.jaxprs import compat
 
 type Atom = Any  # a variable or a literal of JAX
@@ -53,6 +53,13 @@ class Body:
     steps: tuple[Step, ...]
     results: tuple[Atom, ...]
 
+    @property
+    def ends(self) -> bool:
+        """Whether there is a way through it without a call of itself."""
+        called = any(isinstance(step, SelfCall) for step in self.steps)
+        choices = [step for step in self.steps if isinstance(step, Choice)]
+        return not called and all(any(branch.ends for branch in choice.branches) for choice in choices)
+
 
 def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, Any]) -> Body:
     """The body that a program is on these variables, of which one is the function itself.
@@ -76,8 +83,10 @@ def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, 
         elif equation.primitive is eval_p and _is_call(equation, operands, itself):
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(SelfCall(tuple(operands[1:]), tuple(results)))
-        elif equation.primitive.name == "cond" and not any(is_carrier(v.aval) for v in equation.outvars):
+        elif equation.primitive.name == "cond":
             branches = [unfolded(branch, operands[1:], itself, constants) for branch in equation.params["branches"]]
+            if any(a is itself for branch in branches for a in branch.results):
+                raise _refused(equation)
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(Choice(operands[0], tuple(branches), tuple(results)))
         elif inside is not None:
@@ -91,17 +100,22 @@ def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, 
 
 
 def _is_call(equation: Any, operands: list[Atom], itself: Any) -> bool:
-    """Whether an application is one of the function itself to arrays, and gives arrays."""
-    others = (*equation.invars[1:], *equation.outvars)
-    return operands[0] is itself and not equation.params["batch"] and not any(is_carrier(v.aval) for v in others)
+    """Whether an application is one of the function itself, and not to itself."""
+    return operands[0] is itself and not equation.params["batch"] and not any(a is itself for a in operands[1:])
 
 
 def _refused(equation: Any) -> UnsupportedError:
     what = {"lam": "a function that captures it", "eval": "jax.vmap, or an argument"}
+    taken = f"it is taken into {what.get(equation.primitive.name, equation.primitive.name)}"
+    return more_than_called(taken, user_line(compat.frames(equation.source_info)))
+
+
+def more_than_called(got: str, line: str) -> UnsupportedError:
+    """The error for a function that does more with itself than call it."""
     return UnsupportedError(
         "a recursive function is more than called by itself, which cannot be compiled",
         expected="calls of it, also in the branches of lax.cond and lax.switch",
-        got=f"it is taken into {what.get(equation.primitive.name, equation.primitive.name)}",
-        line=user_line(compat.frames(equation.source_info)),
+        got=got,
+        line=line,
         hint="call it beside loops, maps and other functions, and hand them what it gives",
     )

@@ -106,6 +106,13 @@ _ASKS = _Complaint(
 )
 _COMPLAINTS = (
     _Complaint(
+        UnsupportedError,
+        "a loop of no steps has no type where loops run step by step",
+        "a loop of one step at least, under jax.disable_jit and where the type of a recursion is looked for",
+        "state the type of a recursion, fix(f, ..., codomain=C.Tensor())",
+        words="zero-length scan is not supported in disable_jit",
+    ),
+    _Complaint(
         BudgetError,
         "a program nests deeper than Python's stack",
         "functions that call each other some hundreds deep at most",

@@ -62,7 +62,7 @@ def _closed_program(value: Any) -> Any:
     if type(value) in _NO_PROGRAMS:
         return value
     if isinstance(value, tuple) and any(isinstance(v, jex.Jaxpr) for v in value):
-        return tuple(map(_closed_program, value))
+        return getattr(value, "_make", tuple)(map(_closed_program, value))  # a tuple with names stays one
     if not isinstance(value, jex.Jaxpr) or not rules.held_tracers(value):
         return value
     run = lambda *xs: _run(value, [*value.consts, *xs], {})

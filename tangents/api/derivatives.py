@@ -32,8 +32,9 @@ from tangents.api.pullbacks import Pullback, pullback_of
 from tangents.cotangents.leaves import alike, dense, filled, placed, structs
 from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
 from tangents.operators import differential
-from tangents.represent import rep, space_named
+from tangents.represent import rep
 from tangents.spaces.functions import check_environments, is_unknown
+from tangents.spaces.public import space_named
 from tangents.spaces.space import Space
 
 
@@ -110,9 +111,10 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "enviro
 @asking_in_rules
 def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tuple[Any, ...]:
     unknown = any(map(is_unknown, jax.tree.leaves(primals, is_leaf=is_unknown)))
-    asked = (space_named(functions), has_aux, unknown)
+    space = space_named(functions)
+    asked = (space, has_aux, unknown)
     y, pullback, aux = _value_and_pullback(asked, closure_of(f, primals), primals)
-    if not unknown and functions == "environment":
+    if not (unknown or space.lists):
         pullback = pullback.onto(primals)  # whose functions have names
     pullback = pullback.lifted() if in_lambda() else pullback
     return (y, pullback, aux) if has_aux else (y, pullback)

@@ -21,7 +21,7 @@ from tangents.checking.reading import READINGS, Reading, representation
 from tangents.checking.report import Report, Row
 from tangents.checking.spaces import check_space
 from tangents.checking.subjects import subjects
-from tangents.represent import SPACES
+from tangents.spaces.public import SPACES
 from tangents.spaces.space import Space
 
 _SHAPES = ((), (3,), (2, 3), (0,))

@@ -25,8 +25,8 @@ from tangents.cotangents.sparse import activate, release
 from tangents.duals import activated, primal
 from tangents.duals import dense as dense_tangent
 from tangents.forward.forward import forward
-from tangents.represent import SPACES, rep
-from tangents.spaces.public import from_public
+from tangents.represent import rep
+from tangents.spaces.public import SPACES, from_public
 from tangents.spaces.space import Space
 
 type Draw = Callable[[Type], Any]  # gives a value of a type

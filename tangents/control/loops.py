@@ -23,9 +23,9 @@ from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, recorded, row_types
 from compile_ccc.jaxprs.scans import scan
-from tangents.control.ahead import ahead
-from tangents.control.once import Once
-from tangents.control.steps import Step
+from tangents.at_once.ahead import ahead
+from tangents.at_once.once import Once
+from tangents.at_once.steps import Step
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
 from tangents.cotangents.residuals import Pulled, Residuals
@@ -112,6 +112,7 @@ def loop(
     _held.put(known, held)
     state = remark(release(state), held, leaf)
     _, residuals, out_marks = made
+    steps = term.length if term.length is not None else len(jax.tree.leaves(release(xs))[0])
     states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
     products, program = ahead(program, states, inputs)
     run = Step(program, len(residuals.kept), states, len(inputs))
@@ -130,7 +131,7 @@ def loop(
         if not (of_last or of_rows):
             return ZERO
         active, pulled = moving(residuals, of_last, of_rows)
-        once = Once(pulled, run)
+        once = Once(pulled, run.fixed, steps)
 
         def backward(carry: Any, row: Any) -> Any:
             (g_s, total, after), (saved, x, g_out) = carry, row
@@ -179,7 +180,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
 
     def pullback(g: Cotangent) -> Cotangent:
         of_rows = arriving(g, ys, leaf)
-        once = Once(residuals.at(of_rows), run)
+        once = Once(residuals.at(of_rows), run.fixed)
 
         def backward(saved: list[Any], x: list[Any], g_y: Found) -> Any:
             return once(run.all_kept(saved, x, []), x, g_y)

@@ -10,31 +10,33 @@ from typing import Any
 
 import jax
 
+from combinators.context import Context
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.recursion import machine
 from combinators.terms import Fix
 from combinators.types import type_of
 from tangents.cotangents.leaves import gather, scatter
 from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, hold, is_active, nothing, release
-from tangents.spaces.captured import no_leaf, of_captured, opened
 from tangents.spaces.functions import require_known
 from tangents.spaces.space import Representation, Represented, Space
+from tangents.spaces.widening import widening
 
 
 def recursion(rep: Representation, space: Space, term: Fix, x: Any) -> Represented:
-    """fix(f) x = machine x, and so its pullback; `rep` is that of the environment space."""
+    """fix(f) x = machine x, and so its pullback, in the tangent space of environments."""
+    leaf = space.is_leaf
     require_known(jax.tree.leaves(release(x)))
-    if not is_active(x, space.is_leaf):
-        return hold(evaluate(term, release(x)), space.is_leaf), nothing
-    primal = opened(x)
-    f, ctx, form = machine(term, primal, type_of(release(primal)))
+    if not is_active(x, leaf):
+        return hold(evaluate(term, release(x)), leaf), nothing
+    f, domain, form = machine(term, type_of(release(x)))
+    wide, narrowed = widening(x, domain, leaf)
+    ctx = Context(tuple(jax.tree.leaves(wide)))
     leaves, pb = rep(f, ctx)
     y = form.unflatten(leaves)
 
     def pullback(g: Cotangent) -> Cotangent:
-        found = gather(g, y, no_leaf)
+        found = gather(g, y, leaf)
         g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        g_x = scatter((g_leaves.part(i) for i in range(len(ctx[0]))), primal, no_leaf)
-        return of_captured(g_x, x, space.is_leaf)
+        return narrowed(scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf))
 
-    return y, pullback if is_active(y, no_leaf) else nothing
+    return y, pullback if is_active(y, leaf) else nothing

@@ -29,8 +29,8 @@ from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
 from compile_ccc.jaxprs.recording import record, run
+from tangents.at_once.steps import Step
 from tangents.control.loops import described, moving
-from tangents.control.steps import Step
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
 from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import (

@@ -77,10 +77,12 @@ class Block:
 class Captured:
     """In the place of calls that a loop has used up: the cotangents of arrays that the function captured, by numbers.
 
-    Loops around have put `axes` in front; `valid` is that of a `Block`.
+    Loops around have put `axes` in front; `valid` is that of a `Block`.  `hint` says what to write for calls that are a
+    list.
     """
 
     found: dict[int, Any]
+    hint: str
     axes: int = 0
     valid: Any = None
 
@@ -102,7 +104,7 @@ class Captured:
         return {i: summed(g) for i, g in self.found.items()}
 
 
-jax.tree_util.register_dataclass(Captured, data_fields=["found", "valid"], meta_fields=["axes"])
+jax.tree_util.register_dataclass(Captured, data_fields=["found", "valid"], meta_fields=["hint", "axes"])
 
 
 def _block(axes: int, parts: Any) -> Block:

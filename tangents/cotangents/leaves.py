@@ -70,10 +70,10 @@ def _complete(block: Any, f: Any) -> Block:
     """Calls of the function f, with the zeros in the cotangents of its results written out."""
     if isinstance(block, Captured):
         raise UnsupportedError(
-            "the calls of a function leave a loop of which nobody knows how many there are",
-            expected="a function that is made in the program, or a loop over arrays whose number of steps has a bound",
-            got=f"calls of {type_of(f)} inside of a while, or of a loop with functions as state",
-            hint='use functions="environment", or C.terms.While(max_steps=n) for one of at most n steps',
+            "the calls of a function leave a loop, or a recursion, of which nobody knows how many there are",
+            expected="a function that is made in the program, and whose calls are used up there",
+            got=f"calls of {type_of(f)}",
+            hint=f'use functions="environment"{block.hint}',
         )
     cotangents, form = jax.tree.flatten(block.cotangent, is_leaf=lambda c: isinstance(c, Absent | Calls))
     if all(not isinstance(c, Absent) for c in cotangents):

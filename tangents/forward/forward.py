@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from combinators.context import extend
+import jax
+
+from combinators.context import Context, extend
 from combinators.meaning.infer import component
+from combinators.meaning.joining import widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import machine
 from combinators.sums import injected, tagged
@@ -29,6 +32,7 @@ from combinators.terms import (
     Fix,
     Fold,
     Id,
+    Inherit,
     Inject,
     Map,
     Operator,
@@ -45,7 +49,7 @@ from combinators.types import type_of
 from combinators.values import Closure
 from tangents.control.solve import pushed as solve
 from tangents.duals import primal
-from tangents.forward.control import call, checkpoint, choice, loop, mapping, repetition
+from tangents.forward.control import DUALS, call, checkpoint, choice, loop, mapping, repetition
 from tangents.forward.primitives import primitive
 from tangents.forward.trees import reduction
 from tangents.spaces.functions import code_of
@@ -97,13 +101,13 @@ def forward(term: Term, x: Any) -> Any:
             return mapping(apply, *x)
         case While():
             return repetition(apply, term, *x)
-        case Cata():
+        case Cata() | Inherit():
             return reduction(apply, term, *x)
         case Solve():
             return solve(apply, term, *x)
         case Fix():
-            f, ctx, form = machine(term, x, type_of(primal(x)))
-            return form.unflatten(forward(f, ctx))
+            f, domain, form = machine(term, type_of(primal(x)))
+            return form.unflatten(forward(f, Context(tuple(jax.tree.leaves(widen(x, domain, DUALS))))))
         case _:
             assert_never(term)
 

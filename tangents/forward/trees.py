@@ -10,31 +10,38 @@ import jax.numpy as jnp
 
 from combinators.inductive.constructors import Constructor
 from combinators.meaning.infer import carried
-from combinators.meaning.trees import by_constructor, results, taken
-from combinators.terms import Cata
+from combinators.meaning.tree_types import called
+from combinators.meaning.trees import by_constructor, results, states, strong, taken
+from combinators.terms import Cata, Inherit
 from compile_ccc.jaxprs.recording import record
 from tangents.duals import dual, pair, primal, tangents, widened
 
 type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
 
 
-def reduction(apply: Apply, term: Cata, functions: dict[str, Any], forest: Any) -> Any:
-    """D[cata] (functions, forest): results have tangents where some node's has one."""
-    plain, type = primal(forest), carried(term, *primal((functions, forest)))
-    active, types = set[int](), jax.tree.leaves(type)
+def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *rest: Any) -> Any:
+    """D[cata] (functions, forest), D[inherit] (functions, states, forest): tangents are where some node's has one."""
+    *start, forest = rest
+    plain, type = primal(forest), carried(term, *primal((functions, *rest)))
+    active, types = {i for x in start for i in tangents(x)}, jax.tree.leaves(type)
 
-    def node(c: Constructor, below: list[Any], row: Any) -> Any:
-        payload = dual(*taken(pair(forest.payloads[c.name]), row))
-        y = apply(functions[c.name], c.parts([dual(*x) for x in below], payload))
+    def payload(c: Constructor, row: Any) -> Any:
+        return dual(*taken(pair(forest.payloads[c.name]), row))
+
+    def up(c: Constructor, below: list[Any], row: Any) -> Any:
+        return given(apply(functions[c.name], c.parts([dual(*x) for x in below], payload(c, row))))
+
+    def down(c: Constructor, state: Any, row: Any) -> list[Any]:
+        return [given(y) for y in c.places.flatten_up_to(apply(functions[c.name], (dual(*state), payload(c, row))))]
+
+    def given(y: Any) -> Any:
         reached.update(tangents(y))
         return widened(y, active)
 
-    def type_now() -> Any:
-        return type, {i: types[i] for i in sorted(active)}
-
     def once() -> Any:
-        zero = jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), type_now())
-        return [node(c, [zero] * c.arity, jnp.int32(0)) for c in plain.constructors]
+        one = jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), (type, {i: types[i] for i in sorted(active)}))
+        row = jnp.int32(0)
+        return [down(c, one, row) if start else up(c, [one] * c.arity, row) for c in called(term, plain)]
 
     while True:
         reached = set[int]()
@@ -42,7 +49,11 @@ def reduction(apply: Apply, term: Cata, functions: dict[str, Any], forest: Any) 
         if reached <= active:
             break
         active |= reached
-    rows = results(node, plain, type_now())
-    if term.every:
-        return forest.annotated({name: dual(*own) for name, own in by_constructor(plain, rows).items()}, type)
-    return dual(*taken(rows, plain.roots))
+    if isinstance(term, Inherit):
+        values, slopes = widened(start[0], active)
+        rows = states(down, plain, (strong(values, type), slopes))
+    else:
+        rows = results(up, plain, (type, {i: types[i] for i in sorted(active)}))
+        if not term.every:
+            return dual(*taken(rows, plain.order().roots))
+    return forest.annotated({name: dual(*own) for name, own in by_constructor(plain, rows).items()}, type)

@@ -31,29 +31,23 @@ def _opened(leaf: Any) -> Any:
     return hold(release(leaf.value), no_leaf) if isinstance(leaf, Held) else leaf
 
 
-def captured(g: Cotangent, f: Any, listed: Any, space: Space) -> Cotangent:
-    """The cotangent, in this space, of the function `listed` from that of f, which is it `opened`.
-
-    A function that captured nothing has been called all the same, and its list is not empty.
-    """
-    if not space.is_leaf(release(f)):
-        return g
-    return ZERO if isinstance(listed, Held) else Calls(Captured(present(g, f, no_leaf)))
-
-
 def called(y: Any, listed: Any, space: Space) -> Any:
     """The result of a loop, active where one of these functions, of the list tangent, may have had a part in it."""
     functions = [f for f in jax.tree.leaves(listed, is_leaf=space.is_leaf) if space.is_leaf(f)]
     return hold_discrete(release(y), space.is_leaf) if functions else y
 
 
-def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf) -> Cotangent:
-    """The cotangent of t, with functions among its leaves, from one in which functions are what they captured."""
+def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf, hint: str) -> Cotangent:
+    """The cotangent of t, with functions among its leaves, from one in which functions are what they captured.
+
+    A function that captured nothing has been called all the same, and its list is not empty.  `hint` says what to write
+    for calls that are a list.
+    """
     found = zip(gather(g, t, is_leaf), jax.tree.leaves(t, is_leaf=is_leaf), strict=True)
-    return scatter((_listed(c, leaf) for c, leaf in found), t, is_leaf)
+    return scatter((_listed(c, leaf, hint) for c, leaf in found), t, is_leaf)
 
 
-def _listed(c: Cotangent, leaf: Any) -> Cotangent:
+def _listed(c: Cotangent, leaf: Any, hint: str) -> Cotangent:
     if isinstance(leaf, Held):
         return ZERO
-    return Calls(Captured(present(c, opened(leaf), no_leaf))) if isinstance(leaf, Closure) else c
+    return Calls(Captured(present(c, opened(leaf), no_leaf), hint)) if isinstance(leaf, Closure) else c

@@ -17,12 +17,16 @@ import jax
 from combinators.context import extend
 from combinators.depth import bottom_up
 from combinators.memo import ByObject
-from combinators.terms import Cata, Curry, Eval, Fix, Fold, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Curry, Eval, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
 from compile_ccc.jaxprs.recorder import silently
+from compile_ccc.jaxprs.recording import record, row_types, run
 from compile_ccc.jaxprs.scans import scan
+from tangents.at_once.ahead import ahead
+from tangents.at_once.once import Once
 from tangents.cotangents.calls import Block, Calls, Captured
-from tangents.cotangents.leaves import fitted, gather, partly, placed, scatter, zero_leaf
+from tangents.cotangents.leaves import fitted, gather, partly, placed, present, scatter
+from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import (
     ZERO,
     Cotangent,
@@ -85,7 +89,7 @@ def pull_calls(rep: Representation, is_leaf: IsLeaf, f: Curry, t: Any, calls: Ca
     total: Cotangent = ZERO
     for block in calls.blocks:
         if isinstance(block, Captured):
-            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf))
+            total = plus(total, of_captured(placed(block.total(), opened(t), no_leaf), t, is_leaf, block.hint))
             continue
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, is_leaf, block, t) if block.axes else again(*one))
@@ -101,31 +105,40 @@ def of_captures(rep: Representation, g: Cotangent, y: Any) -> Cotangent:
     return scatter(pulled, y, is_function)
 
 
-def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any) -> Represented:
-    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves."""
+def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any, hint: str = "") -> Represented:
+    """What `run` gives of x, where functions are what they captured: x and the result have functions as leaves.
+
+    `hint` says what else to write where the calls of a function have to be a list.
+    """
     y, pb = run(opened(x))
     closed = lambda leaf: leaf if not isinstance(leaf, Closure) or is_active(leaf, no_leaf) else Held(release(leaf))
     listed = called(jax.tree.map(closed, y, is_leaf=is_function), x, LIST)
-    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function)
+    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, is_function, hint)
     return listed, pullback if is_active(listed, is_function) else nothing
 
 
 def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
-    """Σ over the rows of a block, one at a time: arrays are added up, calls of captured functions are stacked."""
+    """Σ over the rows of a block, with what is linear in them contracted once; calls of captured functions are stacked.
+
+    Where a product has few rows, it is worked out for all rows of the block at once, before the loop over these.
+    """
     rows = block.rows()
-    leaves = jax.tree.leaves(t, is_leaf=is_leaf)
-    summed = [i for i, leaf in enumerate(leaves) if not isinstance(leaf, Held | Closure)]
+    xs, form = jax.tree.flatten((rows.argument, rows.cotangent, rows.valid))
+    found = dict(enumerate(xs))
+    pull = lambda _, row: (present(again(*form.unflatten(row.values())), t, is_leaf),)
+    residuals = Residuals(pull, ({}, row_types(found)), jax.tree.leaves(release(t)), ())
+    fixed = residuals.kept  # nothing that varies is outside of the rows
+    once = Once(residuals.all, dict(enumerate(fixed)), len(rows))
+    program = record(lambda row: once(fixed, [], {}, row), row_types(found))
+    products, program = ahead(program, 0, xs)
 
-    def step(total: list[Any], row: Any) -> Any:
-        parts = gather(again(*row), t, is_leaf)
-        added = [plus(old, parts[i]) for old, i in zip(total, summed, strict=True)]
-        return added, {i: g for i, g in enumerate(parts) if isinstance(g, Calls)}
+    def step(total: list[Any], row: list[Any]) -> Any:
+        added, stacked, (calls,) = program.form.unflatten(run(program, row))
+        return list(map(plus, total, added)), (stacked, calls)
 
-    total, calls = scan(
-        step, [zero_leaf(leaves[i]) for i in summed], (rows.argument, rows.cotangent, rows.valid), None, False
-    )
-    found = {**dict(zip(summed, total, strict=True)), **{i: g.stacked() for i, g in calls.items()}}
-    return placed(found, t, is_leaf)
+    added, (stacked, calls) = scan(step, once.zeros, [*xs, *products], len(rows), False)
+    total = once.totals(added, stacked, fixed, [], {}, found)
+    return placed({**total, **{i: g.stacked() for i, g in calls.items()}}, t, is_leaf)
 
 
 _silent: ByObject[Term, bool] = ByObject("arrows that apply no function")
@@ -136,7 +149,7 @@ def calls_nothing(f: Term) -> bool:
     return bottom_up(f, parts, lambda f, inner: not isinstance(f, _CALLING) and all(inner), _silent)
 
 
-_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata, Fix)
+_CALLING = (Eval, Fold, Scan, Map, Solve, While, Cata, Inherit, Fix)
 
 
 LIST = Space("list", curry, eval, is_leaf=is_function, shares=calls_nothing)

@@ -24,18 +24,29 @@ from combinators.values import Closure
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.leaves import symbolic, zero_leaf
 from tangents.cotangents.sparse import Cotangent, Held, IsLeaf, release
+from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown, require_known
+from tangents.spaces.listing import LIST
+from tangents.spaces.space import Space
+
+SPACES: dict[str, Space] = {space.name: space for space in (ENVIRONMENT, LIST)}
 
 
-def zero(x: Any, functions: str = "environment") -> Any:
+def space_named(functions: str) -> Space:
+    """The tangent space for functions of this name: "environment" or "list"."""
+    one_of("functions", functions, SPACES, "the environment tangent is the fast one; the list tangent records calls")
+    return SPACES[functions]
+
+
+def zero(x: Any, functions: str | Space = "environment") -> Any:
     """0 : T[x], the zero cotangent of a value: zeros of the shapes and dtypes of its leaves.
 
-    Of a function it is the closure over zeros (functions="environment") or the empty list of calls (functions="list").
-    Of a term, which has captured nothing, it is ().  (Paper 003, figure 6; paper 004, section 4.)
+    Of a function it is the closure over zeros (functions="environment") or the empty list of calls (functions="list"),
+    and in a space of one's own, whichever that has.  Of a term, which has captured nothing, it is ().  (Paper 003,
+    figure 6; paper 004, section 4.)
     """
-    one_of("functions", functions, ("environment", "list"), "the tangent space for functions")
-    listed = functions == "list"
-    leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or (listed and isinstance(v, Closure)))
+    space = functions if isinstance(functions, Space) else space_named(functions)
+    leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or space.is_leaf(v))
     require_known(leaves)
     require_values([leaf for leaf in leaves if not isinstance(leaf, Term)])
     return form.unflatten([() if isinstance(leaf, Term) else zero_leaf(leaf) for leaf in leaves])

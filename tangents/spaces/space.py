@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from combinators.terms import Curry, Term
+from combinators.terms import Curry, Id, Term
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.sparse import Cotangent, IsLeaf, LinearMap
@@ -33,3 +33,11 @@ class Space:
     is_leaf: IsLeaf
     of_calls: Callable[[Representation, Closure, Calls], Cotangent] = lambda _, __, calls: calls
     shares: Callable[[Term], bool] = lambda _: True
+
+    @property
+    def lists(self) -> bool:
+        """Whether function values are leaves, so that the cotangent of one is the list of its calls."""
+        return self.is_leaf(_FUNCTION)
+
+
+_FUNCTION = Closure(Curry(Id()), ())

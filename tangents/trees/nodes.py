@@ -7,90 +7,94 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from combinators.inductive.constructors import Constructor, Rec
+from combinators.inductive.constructors import Constructor
 from combinators.types import Type
 from compile_ccc.jaxprs.recording import record, recorded, row_types
-from tangents.control.contractions import masked
-from tangents.control.once import Once
-from tangents.control.steps import Step
+from tangents.at_once.contractions import masked
+from tangents.at_once.once import Once
+from tangents.at_once.steps import Step
 from tangents.cotangents.leaves import placed, present, structs
 from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import marks, parts, release, remark
 from tangents.spaces.space import Representation, Space
-
-type Rows = list[Any]
-type Found = dict[int, Any]  # cotangents by the numbers of their leaves
+from tangents.trees.ways import Found, Rows, Way
 
 
 class Nodes:
-    """What the function f of a constructor gives of its nodes, whose results have these `held` leaves.
+    """What the function f of a constructor gives of its nodes, one way, where values have these `held` leaves.
 
-    `stays`: which leaves of the result are held, if so.
+    `stays`: which leaves of the values that it gives are held, if so.
     """
 
     stays: tuple[bool, ...]
     residuals: Residuals
 
     def __init__(
-        self, rep: Representation, space: Space, c: Constructor, f: Any, forest: Any, type: Type, held: tuple[bool, ...]
-    ):
+        self, rep: Representation, space: Space, way: Way, c: Constructor, f: Any, forest: Any, type: Type,
+        held: tuple[bool, ...],
+    ):  # fmt: skip
         leaf, payload = space.is_leaf, forest.payloads[c.name]
         of_payload, payload_form = marks(payload, leaf), jax.tree.structure(release(payload))
         form, self.held = jax.tree.structure(type), held
+        reads, self._writes = way.sides(c)
 
-        def forward(inner: list[Rows], own: Rows) -> Any:
-            below = [remark(form.unflatten(rows), held, leaf) for rows in inner]
-            x = c.parts(below, remark(payload_form.unflatten(own), of_payload, leaf))
+        def forward(read: list[Rows], own: Rows) -> Any:
+            values = [remark(form.unflatten(rows), held, leaf) for rows in read]
+            x = way.domain(c, values, remark(payload_form.unflatten(own), of_payload, leaf))
             y, pb = space.eval(rep, f, x)
-            self.stays = tuple(h and now for h, now in zip(held, marks(y, leaf), strict=True))
-            y = remark(release(y), held, leaf)
+            of_sides = zip(*(marks(value, leaf) for value in way.written(c, y)), strict=True)
+            self.stays = tuple(h and all(now) for h, now in zip(held, of_sides, strict=True))
+            y = remark(release(y), held * self._writes, leaf)
 
             def pull(g: Found) -> tuple[Found, Found]:
                 g_f, g_x = parts(pb(placed(g, y, leaf)))
                 return present(g_f, f, leaf), present(g_x, x, leaf)
 
-            outside, inputs = jax.tree.leaves(release(f)), jax.tree.leaves((inner, own))
+            outside, inputs = jax.tree.leaves(release(f)), jax.tree.leaves((read, own))
             self.residuals = Residuals(pull, (structs(y, leaf),), outside, inputs)
             return jax.tree.leaves(release(y)), self.residuals.kept
 
         of_node = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in jax.tree.leaves(type)]
         of_row = row_types(jax.tree.leaves(release(payload)))
-        program = record(forward, [of_node] * c.arity, of_row, stays=True)
-        kept = len(self.residuals.kept)
-        self.step = Step(program, kept, 0, c.arity * len(of_node) + len(of_row))
-        self.places = _places(c, len(held))
+        program = record(forward, [of_node] * reads, of_row, stays=True)
+        kept, leaves = len(self.residuals.kept), len(of_node)
+        self.step = Step(program, kept, 0, reads * leaves + len(of_row))
+        self.places = _places(way, c, reads, form, payload_form)
 
-    def run(self, inner: list[Rows], payload: Rows, count: int) -> tuple[Rows, Rows]:
-        """The results of so many nodes, and what is kept of them, as rows."""
-        one = lambda _, inner, payload: self.step(inner, payload)
-        return jax.vmap(recorded(one, "nodes"))(jnp.arange(count), inner, payload)
+    def run(self, read: list[Rows], payload: Rows, count: int) -> tuple[Rows, Rows]:
+        """The values that so many nodes give, by sides and leaves, and what is kept of them, as rows."""
+        one = lambda _, read, payload: self.step(read, payload)
+        return jax.vmap(recorded(one, "nodes"))(jnp.arange(count), read, payload)
 
     def blank(self, count: int) -> Rows:
         """Room for what is kept of so many nodes."""
         return [jnp.zeros((count, *t.shape), t.dtype) for t in self.step.put_out]
 
     def pulling(self, active: set[int]) -> Pulling:
-        """The pullback, if cotangents of these leaves of results arrive."""
-        return Pulling(self, active)
+        """The pullback, if cotangents of these leaves of values arrive."""
+        return Pulling(self, {side * len(self.held) + i for side in range(self._writes) for i in active})
 
 
-def _places(c: Constructor, count: int) -> list[tuple[int, int]]:
-    """Of each leaf of the parts: its node's side, and its number in the result of that; or -1, and in the payload."""
-    found: list[tuple[int, int]] = []
-    side = own = 0
-    for part in c.leaves:
-        found += [(side, i) for i in range(count)] if part is Rec else [(-1, own)]
-        side, own = (side + 1, own) if part is Rec else (side, own + 1)
-    return found
+def _places(way: Way, c: Constructor, reads: int, form: Any, payload: Any) -> list[tuple[int, int]]:
+    """Of each leaf of what a function is applied to: the side of its value, and its number in that; -1 is the payload.
+
+    Values have this form, and so many are read; the payload has the form `payload`.
+    """
+    own = [(-1, i) for i in range(payload.num_leaves)]
+    places = [*((side, i) for side in range(reads) for i in range(form.num_leaves)), *own]
+    numbers = iter(range(len(places)))
+    next_of = lambda form: form.unflatten([next(numbers) for _ in range(form.num_leaves)])
+    values = [next_of(form) for _ in range(reads)]
+    return [places[number] for number in jax.tree.leaves(way.domain(c, values, next_of(payload)))]
 
 
 class Pulling:
-    """The pullback of nodes for cotangents of the `active` leaves of their results; `reached`: of those below them."""
+    """The pullback of nodes for cotangents of `active` leaves of what they give; `reached`: those of what they read."""
 
     def __init__(self, nodes: Nodes, active: set[int]):
         self._step, self._places = nodes.step, nodes.places
         pulled = nodes.residuals.at(active)
-        self._once = Once(pulled, nodes.step)
+        self._once = Once(pulled, nodes.step.fixed)
         self.zeros = self._once.zeros
         found = {nodes.places[number]: aval for number, aval in pulled.result[1].items()}
         self.reached = {i for side, i in found if side >= 0}
@@ -102,7 +106,7 @@ class Pulling:
         return [jnp.zeros((count, *t.shape), t.dtype) for t in self._types]
 
     def run(self, saved: Rows, ys: Rows, inputs: Any, g: Found, valid: Any) -> tuple[Rows, Rows, dict[Any, Any]]:
-        """What is added up over nodes, rows, and the cotangents of the results below, by sides and leaves."""
+        """What is added up over nodes, rows, and the cotangents of the values that were read, by sides and leaves."""
 
         def one(saved: Rows, x: Rows, g: Found) -> Any:
             return self._once(self._step.all_kept(saved, x, []), x, g)

@@ -13,7 +13,7 @@ import combinators as C
 from combinators.laws.law import page
 from compile_ccc import black_box, ccc, function
 from diffcurry.command import main
-from tangents import READINGS, SPACES, Reading, Space, check, custom, define, represent, representation
+from tangents import READINGS, SPACES, Reading, Space, check, custom, define, represent, representation, zero
 from tangents.checking import check as checker
 from tangents.checking.laws import check_law
 from tangents.checking.report import LawError
@@ -152,6 +152,15 @@ class TestCheckForUsers:
         doubled = Reading("pairs", lambda t: (t, t), lambda term, x: tuple(map(term, x)), meaning.compare)
         law = next(law for law in C.LAWS if str(law) == "category: left identity")
         assert all(row.counterexample is None for row in check_law(law, [meaning, doubled], 5, 0))
+
+    @pytest.mark.parametrize("law", ["map and fold: while is unrolled", "trees: schedules"])
+    def test_loops_list_calls_in_a_space_of_ones_own_that_lists_them(self, law):
+        mine = replace(SPACES["list"], name="mine", is_leaf=lambda v: isinstance(v, C.Closure))
+        (law,) = (known for known in C.LAWS if str(known) == law)
+        assert [row.counterexample for row in check_law(law, [representation(mine)], 3, 0)] == [None]
+        weight = 2.0
+        f = function(lambda x: weight * x, R)
+        assert zero((f, 1.0), mine)[0].blocks == () and zero(f, SPACES["environment"]).environment[0] == 0.0
 
     def test_what_cannot_be_checked(self):
         for examples in (0, "10", 1.5):

@@ -24,7 +24,7 @@ from tangents.checking import spaces as check_spaces
 from tangents.checking.differences import difference
 from tangents.checking.reading import READINGS
 from tangents.checking.subjects import in_float64, subjects
-from tangents.represent import SPACES
+from tangents.spaces.public import SPACES
 from tangents.strategies import Program
 
 type Check = Callable[[], list[str]]

@@ -6,10 +6,12 @@ import numpy as np
 from jax import lax
 
 import combinators as C
-from compile_ccc import fix
+from combinators.meaning import infer as infer_module
+from compile_ccc import fix, function, mutual
 from compile_ccc.jaxprs import windows
-from compile_ccc.recursion import blocks, compiling, guarded, machine
-from tangents import value_and_grad
+from compile_ccc.recursion import blocks, codomains, compiling, guarded, machine
+from compile_ccc.recursion import mutual as mutual_module
+from tangents import jvp, value_and_grad
 from tangents.control import recursion
 from tests.mutants.breaking import Code
 from tests.mutants.checking import holds
@@ -83,7 +85,67 @@ def deep() -> list[str]:
     return [f"5 levels give {found}"]
 
 
+def exchanged(w):
+    """Two functions of other code that change places, in calls that wait; and a third one that the recursion gives."""
+    f = function(lambda x: jnp.sin(w * x), S)
+    g = function(lambda x, a=2.0: w * x * x + a, S)
+
+    def body(self, n, y, f, g):
+        scaled = function(lambda z: y * z, S)
+        end = lambda: lax.cond(n < 0, lambda: scaled, lambda: f)
+        return lax.cond(n < 1, end, lambda: plus(f(1.0) * self(n - 1, g(y), g, f)(1.0)))
+
+    plus = lambda c: function(lambda z: c + z, S)
+    arrow = C.Function(S, S)
+    first = fix(body, I, S, arrow, arrow)(jnp.int32(1), w, f, g)(3.0)
+    ends = lambda self, n, y, f, g: lax.cond(n < 1, lambda: f(y), lambda: f(y) * self(n - 1, g(y), g, f))
+    return first + fix(ends, I, S, arrow, arrow)(jnp.int32(2), w, f, g)
+
+
+def exchanged_of_numpy(w):
+    f, g = (lambda x: np.sin(w * x)), (lambda x: w * x * x + 2.0)
+    ends = lambda n, y, f, g: f(y) if n < 1 else f(y) * ends(n - 1, g(y), g, f)
+    return f(1.0) * g(1.0) + 3.0 + ends(2, w, f, g)
+
+
+def functions() -> list[str]:
+    """The value and the slope of `exchanged`, in both tangents and forwards."""
+    w, h = 0.7, 1e-3
+    slope = (exchanged_of_numpy(w + h) - exchanged_of_numpy(w - h)) / (2 * h)
+    found = [value_and_grad(exchanged, functions=space)(w) for space in ("environment", "list")]
+    found.append(jvp(exchanged, (w,), (1.0,)))
+    right = [np.allclose(each, (exchanged_of_numpy(w), slope), rtol=1e-4) for each in found]
+    return [] if all(right) else [f"{found} for {exchanged_of_numpy(w)}, {slope}"]
+
+
+def ways() -> list[str]:
+    """A codomain that stands at the end of the second way, and how often the function ran until it was found."""
+    ran = []
+
+    def body(self, n, x):
+        ran.append(None)
+        turned = lambda: lax.cond(x > 0.0, lambda: x, lambda: -x)
+        inner = lambda: lax.switch(n, [lambda: self(n + 1, turned()), lambda: (x, n)])
+        return lax.cond(n < 5, lambda: self(n + 2, x), inner)
+
+    found = fix(body, I, S).type.cod
+    return [] if found == (S, I) and len(ran) == 3 else [f"{found} after {len(ran)}"]
+
+
+def together() -> list[str]:
+    """Functions that call each other and give values of other types."""
+    f, g = mutual(
+        (lambda f, g, n: lax.cond(n == 0, lambda: 2.0, lambda: 3.0 * g(n - 1, 0.5)[1]), I),
+        (lambda f, g, n, x: lax.cond(n == 0, lambda: (n, x), lambda: (n, x + f(n - 1))), I, S),
+    )
+    found = [float(f(3)), *map(float, g(2, 1.0))]  # f 1 = 1.5, so g (2, 1) = (2, 2.5), and f 3 = 3 (0.5 + f 1)
+    return [] if found == [6.0, 2.0, 2.5] else [str(found)]
+
+
 CHECKS = {
+    "functions in a recursion": functions,
+    "ways through a recursion": ways,
+    "functions that call each other": together,
     "calls beside each other": beside,
     "rows of a state": holds(rows, S, S, meaning=rows_of_numpy),
     "lanes of a recursion": lanes,
@@ -91,6 +153,38 @@ CHECKS = {
 }
 
 MUTANTS = {
+    "a call of itself hands on functions as they are": (
+        "functions in a recursion",
+        Code(compiling._Itself.__call__, "widen(as_records(x), self._argument)", "as_records(x)"),
+    ),
+    "a recursion gives functions as they are": (
+        "functions in a recursion",
+        Code(compiling._traced, "widen(as_records(y), codomain)", "as_records(y)"),
+    ),
+    "a branch that recurs has no type": (
+        "functions in a recursion",
+        Code(infer_module._case, "suppress(recursion.Recurs)", "suppress()"),
+    ),
+    "the next way takes the branch that was taken": (
+        "ways through a recursion",
+        Code(codomains._Way.next, "choice.branch + 1 < choice.count", "choice.branch + 2 < choice.count"),
+    ),
+    "every choice before a call is made anew": (
+        "ways through a recursion",
+        Code(codomains._Way.next, "reversed(range(len(self._made)))", "range(len(self._made))"),
+    ),
+    "choices that have ended are made anew": (
+        "ways through a recursion",
+        Code(codomains._Way.next, "id(choice.call) in around and ", ""),
+    ),
+    "a call of another function calls the first one": (
+        "functions that call each other",
+        Code(mutual_module._Joint.calls, "jnp.int32(number)", "jnp.int32(0)"),
+    ),
+    "a result stands where another one is looked for": (
+        "functions that call each other",
+        Code(mutual_module._Joint._given, "results[self._place(number)] = y", "results[-1 - self._place(number)] = y"),
+    ),
     "a frame is taken from the one below": (
         "calls beside each other",
         Code(machine.Machine._step, "[_row(rows, top) for", "[_row(rows, top - 1) for"),
@@ -117,7 +211,7 @@ MUTANTS = {
     ),
     "the pullback of a recursion forgets its functions": (
         "calls beside each other",
-        Code(recursion.recursion, "return of_captured(g_x, x, space.is_leaf)", "return ZERO"),
+        Code(recursion.recursion, "scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf)", "ZERO"),
     ),
     "a loop runs in every lane": (
         "lanes of a recursion",

@@ -43,10 +43,10 @@ MUTANTS = {
         Code(
             listing._sum_over,
             "(rows.argument, rows.cotangent, rows.valid)",
-            "jax.tree.map(lambda rows: rows[:1], (rows.argument, rows.cotangent, rows.valid))",
+            "jax.tree.map(lambda x: x[:1].repeat(len(x), 0), (rows.argument, rows.cotangent, rows.valid))",
         ),
     ),
-    "curry takes the last row only": ("a map", Code(listing._sum_over, "plus(old, parts[i])", "parts[i]")),
+    "curry takes the last row only": ("a map", Code(listing._sum_over, "list(map(plus, total, added))", "added")),
     "curry runs again at the cotangent": (
         "a function applied twice",
         Code(listing.pull_calls, "again(s: Any, gr: Any,", "again(gr: Any, s: Any,"),

@@ -11,11 +11,12 @@ import combinators as C
 from combinators.inductive import schedule
 from combinators.meaning import trees as meaning
 from tangents import jvp, value_and_grad
-from tangents.control.sums import Sums
+from tangents.at_once.sums import Sums
 from tangents.forward import trees as forward_trees
 from tangents.trees import rule
 from tangents.trees.loops import Loops
 from tangents.trees.nodes import Pulling
+from tangents.trees.ways import Down, Up
 from tests.mutants.breaking import Code
 
 P = {"A": np.array([[0.5, -0.3], [0.2, 0.9]]), "b": np.array([0.4, -0.7]), "c": np.array(0.8)}
@@ -90,11 +91,57 @@ def payload_goes_through() -> list[str]:
     return [] if g.payloads["leaf"][0] == 6.0 else ["the payload"]
 
 
+def passed(w: Any, xp: Any) -> dict[str, Callable]:
+    step = lambda s, x: xp.tanh(w * s + x)
+    return {"neg": lambda s, _: xp.sin(w * s), "node": lambda s, p: (step(s, p[1]), None, w * p[1] - s)}
+
+
+def states(w: Any, start: Any, tree: Any) -> list:
+    """The squares of the states at leaves, each times what is there."""
+    name, *parts = tree
+    if name == "leaf":
+        return [start**2 * parts[0]]
+    below = passed(w, np)[name](start, parts[0] if name == "neg" else parts)
+    sides = [(below, parts[0])] if name == "neg" else [(below[0], parts[0]), (below[2], parts[2])]
+    return [x for s, side in sides for x in states(w, s, side)]
+
+
+def goes_down(width: int) -> Callable[[], list[str]]:
+    """Whether states that are passed down, and their derivatives, are those of recursion."""
+    leaf = lambda x: ("leaf", x)
+    trees = [("node", ("node", leaf(0.3), 0.7, leaf(1.2)), -0.5, ("neg", leaf(0.9))), ("neg", ("neg", leaf(-0.4)))]
+    start, w = np.array([0.6, -0.8]), 0.9
+
+    def check() -> list[str]:
+        with jax.enable_x64(True):
+            type = C.Inductive(leaf=C.Tensor(), neg=C.Rec, node=(C.Rec, C.Tensor(), C.Rec))
+            forest = type.encode(trees, width=width)
+
+            def loss(w: Any, start: Any) -> Any:
+                x, s = C.inherit(type)(passed(w, jnp), start, forest).payloads["leaf"]
+                return jnp.sum(x * s**2)
+
+            value, (by_w, by_start) = value_and_grad(loss, (0, 1))(w, start)
+            _, along = jvp(loss, (w, start), (1.0, np.ones(2)))
+            plain = loss(w, start)
+            by_w, by_start = np.asarray(by_w), np.asarray(by_start)
+        exact = lambda e, d: sum(
+            sum(states(w + e, s + d * k, t)) for k, s, t in zip((1, 10), start, trees, strict=True)
+        )
+        slope = lambda e, d: (exact(1e-6 * e, 1e-6 * d) - exact(-1e-6 * e, -1e-6 * d)) / 2e-6
+        pairs = {"value": (value, exact(0, 0)), "meaning": (plain, exact(0, 0)), "w": (by_w, slope(1, 0))}
+        pairs |= {"start": (by_start[0] + 10 * by_start[1], slope(0, 1)), "forward": (along, by_w + np.sum(by_start))}
+        return [name for name, (got, right) in pairs.items() if not np.allclose(got, right, rtol=1e-6)]
+
+    return check
+
+
 CHECKS = {
     "a fold over trees": holds((0.0, 1.0), 3),
     "a fold over trees, a node at a time": holds((0.0, 1.0), 1),
     "results at every node": holds((1.0, 0.0), 2),
     "a payload beside a result": payload_goes_through,
+    "a state passed down": goes_down(2),
 }
 
 MUTANTS = {
@@ -110,14 +157,14 @@ MUTANTS = {
         "a fold over trees",
         Code(meaning.results, "[at][: c.arity]", "[at][-c.arity :]"),
     ),
-    "each child is the first": ("a fold over trees", Code(Loops._sides, "x[:, side]", "x[:, 0]")),
+    "each child is the first": ("a fold over trees", Code(Up.read, "x[:, side]", "x[:, 0]")),
     "steps of trees are pulled back from the first": (
         "a fold over trees",
-        Code(Loops.backwards, "self.forest.steps - 1 - count", "count"),
+        Code(Loops._step, "self.order.steps - 1 - count", "count"),
     ),
     "the cotangents of children are at another node": (
         "a fold over trees",
-        Code(Loops.backwards, "wide[i], at * most", "wide[i], at"),
+        Code(Down.write, "* self._most", "* 1"),
     ),
     "the last node alone has a cotangent": (
         "a fold over trees",
@@ -146,5 +193,37 @@ MUTANTS = {
     "a payload that goes through has no cotangent": (
         "a payload beside a result",
         Code(rule.reduction, "loops.of_all(arrived)), through)", "loops.of_all(arrived)), ZERO)"),
+    ),
+    "in the meaning, a state is that of the last side": (
+        "a state passed down",
+        Code(meaning.states, "jnp.stack(sides)", "jnp.stack(sides[::-1])"),
+    ),
+    "in the meaning, states go up": (
+        "a state passed down",
+        Code(meaning.states, "order.steps - 1 - count", "count"),
+    ),
+    "all sides have the state of the first": (
+        "a state passed down",
+        Code(Down.wide, "(*columns, *more)", "(columns[0], columns[0])"),
+    ),
+    "what goes up comes from the roots alone": (
+        "a state passed down",
+        Code(Loops._arriving, "self.back.outside(of_all, p, count, c)", "self.back.outside({}, p, count, c)"),
+    ),
+    "roots have no cotangents of what they pass on": (
+        "a state passed down",
+        Code(Up.roots, "for found in (slots, outside)", "for found in ({}, outside)"),
+    ),
+    "forward mode forgets the states of roots": (
+        "a state passed down",
+        Code(
+            forward_trees.reduction,
+            "(strong(values, type), slopes)",
+            "(strong(values, type), {i: 0 * x for i, x in slopes.items()})",
+        ),
+    ),
+    "forward mode passes no tangents down": (
+        "a state passed down",
+        Code(forward_trees.reduction, "(dual(*state), payload(c, row))", "(state[0], payload(c, row))"),
     ),
 }

@@ -102,6 +102,6 @@ MUTANTS = {
     ),
     "the calls in a while are lost": (
         "a function of the program in a while",
-        Code(captured._listed, "Calls(Captured(present(c, opened(leaf), no_leaf)))", "ZERO"),
+        Code(captured._listed, "Calls(Captured(present(c, opened(leaf), no_leaf), hint))", "ZERO"),
     ),
 }

@@ -11,6 +11,7 @@ from tests.mutants import (
     of_control,
     of_forward,
     of_lambdas,
+    of_loops,
     of_recursion,
     of_refs,
     of_rows,
@@ -21,7 +22,14 @@ from tests.mutants import (
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_refs.CHECKS, **of_whiles.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
+CHECKS = {
+    **checks.CHECKS,
+    **of_refs.CHECKS,
+    **of_whiles.CHECKS,
+    **of_loops.CHECKS,
+    **of_trees.CHECKS,
+    **of_recursion.CHECKS,
+}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -30,6 +38,7 @@ MUTANTS = {
     **of_choices.MUTANTS,
     **of_control.MUTANTS,
     **of_whiles.MUTANTS,
+    **of_loops.MUTANTS,
     **of_trees.MUTANTS,
     **of_recursion.MUTANTS,
     **of_refs.MUTANTS,

@@ -91,7 +91,7 @@ def test_trees_may_be_as_deep_as_they_like():
     for i in range(10_000):
         deep = ("node", deep, float(i), LEAF)
     forest = TREE.encode([deep])
-    assert int(forest.valid["node"].sum()) == int(forest.steps) == 10_000
+    assert int(forest.valid["node"].sum()) == int(forest.order().steps) == 10_000
     (found,) = TREE.decode(forest)
     for i in reversed(range(10_000)):
         assert found[2] == float(i)

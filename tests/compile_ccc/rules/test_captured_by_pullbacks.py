@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from combinators.errors import CapturedError, NotDifferentiableError
+from combinators.errors import CapturedError, NotDifferentiableError, TracedBranchError
 from tangents import grad, hessian, jacobian, value_and_grad
 
 X = np.array([1.0, 2.0, 3.0])
@@ -152,3 +152,31 @@ def test_a_rule_that_captured_what_was_mapped_is_refused_by_name():
 
     with pytest.raises(CapturedError, match="captured a value"):
         grad(lambda x: jnp.sum(jax.vmap(by_lanes)(x, 2.0 * x)))(X)
+
+
+def by_solving(x, d):
+    """The sum of 2x, whose rule captured d and solves equations."""
+    return jnp.sum(doubled(lambda _, g: jnp.linalg.solve(jnp.diag(jnp.full(3, 2.0)), g) * d)(x))
+
+
+def test_a_rule_that_captured_something_solves_equations():
+    np.testing.assert_allclose(grad(by_solving)(X, 3.0), 1.5 + 0 * X, rtol=1e-6)
+
+    def by_tangents(x, d):
+        f = jax.custom_jvp(lambda y: 2.0 * y)
+        f.defjvp(lambda p, t: (f(*p), jnp.linalg.solve(jnp.diag(jnp.full(3, 2.0)), t[0]) * d))
+        return jnp.sum(f(x))
+
+    np.testing.assert_allclose(grad(by_tangents)(X, 3.0), 1.5 + 0 * X, rtol=1e-6)
+
+
+def test_rules_of_a_library_ask_for_values():
+    """What an installed library raises by itself, JAX could have raised for want of a rule."""
+    source = "def forward(y):\n    return 2.0 * y, float(np.asarray(y).sum())\n"
+    library = {"np": np}
+    exec(compile(source, "/usr/lib/python3/site-packages/library.py", "exec"), library)
+    f = jax.custom_vjp(lambda y: 2.0 * y)
+    f.defvjp(library["forward"], lambda kept, g: (g * kept,))
+    np.testing.assert_allclose(grad(lambda x: jnp.sum(f(x)))(X), 6.0 + 0 * X)
+    with pytest.raises(TracedBranchError, match="needs the value"):
+        jax.jit(grad(lambda x: jnp.sum(f(x))))(X)

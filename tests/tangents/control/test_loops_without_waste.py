@@ -14,8 +14,8 @@ from jax.ad_checkpoint import checkpoint_name
 import combinators as C
 from compile_ccc import ccc, function, trace
 from tangents import grad, jvp
-from tangents.control import ahead
-from tangents.control.contractions import CONTRACTIONS, Joined
+from tangents.at_once import ahead
+from tangents.at_once.contractions import CONTRACTIONS, Joined
 
 SPACES = ["environment", "list"]
 
@@ -72,6 +72,19 @@ def test_products_with_a_matrix_are_summed_after_the_loop():
     assert names(forward).count("dot_general") == 2
     assert names(backward).count("dot_general") == 1  # of the state alone
     assert "reduce_sum" not in names(backward)
+
+
+def test_a_matrix_is_transposed_once_before_a_long_loop():
+    def loss(wide, back, xs, h):
+        return jnp.sum(jnp.sin(lax.scan(lambda h, x: (jnp.tanh(jnp.sin(h @ wide) @ back + x), None), h, xs)[0]))
+
+    def summed(steps, rows):  # the axes of the matrices over which the loop backwards sums
+        shapes = (3, 5), (5, 3), (steps,), (rows, 3)
+        body = loops(grad(loss, 3), *(draw(*shape).astype("float32") for shape in shapes))[1]
+        return [e.params["dimension_numbers"][0][1] for e in body if e.primitive.name == "dot_general"]
+
+    assert (summed(40, 8), summed(3, 8), summed(40, 1)) == ([(0,), (0,)], [(1,), (1,)], [(1,), (1,)])
+    check(loss, draw(3, 5), draw(5, 3), draw(40), draw(8, 3))
 
 
 def test_what_is_smaller_than_its_rows_is_carried():

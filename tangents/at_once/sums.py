@@ -20,8 +20,8 @@ import numpy as np
 
 from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
-from tangents.control.contractions import CONTRACTIONS, Joined, bound, masked, whole
-from tangents.control.steps import cheaply
+from tangents.at_once.contractions import CONTRACTIONS, Joined, bound, masked, whole
+from tangents.at_once.steps import cheaply
 
 _ALWAYS = {"neg", "transpose", "reshape", "reduce_sum", "broadcast_in_dim", "squeeze", "rev", "slice", "copy"}
 _OF_ONE = {"mul", "dot_general", "div", "pad", "scatter-add", "dynamic_update_slice"}  # linear in one of their operands

@@ -1,8 +1,9 @@
 """One step of a loop, which puts out what its pullback keeps, and no more.
 
 Not put out is what is the same in each step; what the step gives anyway, as an output or as the state before the next
-step; and what is cheap to work out again from the rest: arithmetic, comparisons, choices, and other shapes of arrays.
-A value with a name, by `jax.ad_checkpoint.checkpoint_name`, is kept; what a checkpoint gives is worked out again.
+step; and what is cheap to work out again from the rest: arithmetic, comparisons, choices, and other shapes of
+arrays.  A value with a name, by `jax.ad_checkpoint.checkpoint_name`, is kept; what a checkpoint gives is worked out
+again.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ class Step:
     Before them come the state after the step, of as many leaves as the one before, and outputs, if the number of these
     `states` is given; else all is put out.  The inputs of a pullback are so many `rows`.  What depends on nothing that
     varies is worked out before the loop.  `carried` are the numbers of the leaves of the state after a step which its
-    pullback needs, and which are there as the state before the next step.  `put_out` are the types of what is put out.
+    pullback needs, and which are there as the state before the next step.  `put_out` are the types of what is put out;
+    `fixed` are the residuals, by their numbers, that are the same in each step.
     """
 
     def __init__(self, program: Program, residuals: int, states: int | None = None, rows: int = 0, again: bool = True):
         self._program = whole = hoisted(program)
         count, inputs = len(whole.outputs), whole.variables[len(whole.constants) :]
         results, kept = whole.outputs[: count - residuals], whole.outputs[count - residuals :]
-        self._fixed = {i - count + residuals: value for i, value in whole.fixed().items() if i >= count - residuals}
-        rest = [i for i in range(residuals) if i not in self._fixed]
+        self.fixed = {i - count + residuals: value for i, value in whole.fixed().items() if i >= count - residuals}
+        rest = [i for i in range(residuals) if i not in self.fixed]
         number = lambda values: {v: i for i, v in enumerate(values) if type(v) is not jex.Literal}
         outs, before, after = ({}, {}, {})
         if states is None:
@@ -71,10 +73,6 @@ class Step:
         *result, _ = self._program.form.unflatten(results)
         return (*result, [results[self._first + i] for i in self._put_out])
 
-    def stays(self, number: int) -> bool:
-        """Whether the residual of this number is the same in each step."""
-        return number in self._fixed
-
     def saved(self, put_out: list[Any], outputs: Any) -> list[Any]:
         """What is kept of all steps: what they put out, and those of their outputs that are residuals."""
         outputs = jax.tree.leaves(outputs)
@@ -106,7 +104,7 @@ class Step:
         return [residuals[i] for i in self._places]
 
     def _in_order(self, given: list[Any], again: list[Any]) -> list[Any]:
-        found = self._fixed | dict(zip((*self._given, *self._again), (*given, *again), strict=True))
+        found = self.fixed | dict(zip((*self._given, *self._again), (*given, *again), strict=True))
         return [found[i] for i in range(self._count)]
 
 

@@ -42,8 +42,11 @@ def _is_thin(e: Any, varying: list[bool]) -> bool:
     """Whether a product has one operand that varies, with few rows, and one of many."""
     if sum(varying) != 1:
         return False
-    numbers, sizes = e.params["dimension_numbers"], []
-    for i, v in enumerate(e.invars):
-        sizes.append(math.prod(n for axis, n in enumerate(v.aval.shape) if axis not in numbers[0][i]))
     thin = varying.index(True)
-    return not any(numbers[1]) and sizes[thin] <= FEW < sizes[1 - thin]
+    return not any(e.params["dimension_numbers"][1]) and free(e, thin) <= FEW < free(e, 1 - thin)
+
+
+def free(e: Any, number: int) -> int:
+    """How many rows, over which it does not sum, a product's operand of this number has."""
+    summed = e.params["dimension_numbers"][0][number]
+    return math.prod(n for axis, n in enumerate(e.invars[number].aval.shape) if axis not in summed)
