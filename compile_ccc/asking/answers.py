@@ -63,25 +63,32 @@ NO_ANSWERS = Answers(jax_traces.program_of((), (), ()), [], [], None, {})
 def behind(tracers: Sequence[Any], known: dict[Any, Any], varying: bool = False) -> tuple[list[Any], list[Any]]:
     """The equations on which tracers depend, in order, and the variables that these need: inputs, constants, known.
 
-    What only passes through `stop_gradient` does not count if it is asked what they are `varying` by.
+    What only passes through `stop_gradient` does not count if it is asked what they are `varying` by.  What is read of
+    a ref depends on all that was written into it before.
     """
     equations: list[Any] = []
     inputs: dict[Any, None] = {}
     done: set[int] = set()
-    waiting = [(tracer, False) for tracer in reversed(tracers)]
+    has_refs = False
+    waiting = [(tracer, tracer.parent, False) for tracer in reversed(tracers)]
     while waiting:
-        tracer, ready = waiting.pop()
-        equation = tracer.parent
-        if isinstance(tracer.val, jex.Literal) or (equation is not None and id(equation) in done):
+        tracer, equation, ready = waiting.pop()
+        if isinstance(getattr(tracer, "val", None), jex.Literal) or (equation is not None and id(equation) in done):
             continue
         if varying and equation is not None and equation.primitive.name == "stop_gradient":
             continue
-        if equation is None or tracer.val in known:
+        if equation is None or (tracer is not None and tracer.val in known):
             inputs[tracer.val] = None
         elif ready:
             done.add(id(equation))
-            equations.append(jax_traces.equation(equation))
+            equations.append(equation)
         else:
-            waiting.append((tracer, True))
-            waiting += [(t, False) for t in equation.in_tracers]
-    return equations, list(inputs)
+            waiting.append((tracer, equation, True))
+            waiting += [(t, t.parent, False) for t in equation.in_tracers]
+            if refs := [t for t in equation.in_tracers if jax_traces.is_ref(t)]:
+                has_refs = True
+                waiting += [(None, e, False) for e in jax_traces.writings(refs, equation)]
+    if has_refs:
+        places = {id(e): i for i, e in enumerate(jax_traces.written_down(tracers[0]))}
+        equations.sort(key=lambda e: places[id(e)])
+    return list(map(jax_traces.equation, equations)), list(inputs)

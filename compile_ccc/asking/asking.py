@@ -147,7 +147,7 @@ class Asked:
                 return self._made[variable]
             place = self._places.get(variable)
             value = jax_traces.constant(tracer, variable) if place is None else self._values[place]
-            if value is None or is_known_function(value) or is_carrier(jax.typeof(value)):
+            if value is None or isinstance(value, jax.Ref) or is_known_function(value) or is_carrier(jax.typeof(value)):
                 raise Unknown
             return value
 
@@ -161,9 +161,9 @@ class Asked:
     def _work_out(self, tracer: Any, known: dict[Any, Any], trace: Any, given: Callable[[Any], Any]) -> None:
         """What a tracer depends on, operation by operation in a trace.  Raises `Unknown`."""
         equations, inputs = behind([tracer], known)
-        if any(e.effects for e in equations):
+        if not all(map(jax_traces.only_refs, equations)):
             raise Unknown
-        results = [v for e in equations for v in e.outvars]
+        results = [v for e in equations for v in e.outvars if isinstance(v.aval, jax.core.ShapedArray)]
         values = [given(v) for v in inputs]
         with jex.set_current_trace(trace):
             found = worked_out(jax_traces.program_of(inputs, results, equations), values)
@@ -180,7 +180,7 @@ class Asked:
             return outer.value(value)
         if is_known_function(value):
             return value
-        if value is None or isinstance(value, jax.core.Tracer) or is_carrier(jax.typeof(value)):
+        if value is None or isinstance(value, jax.core.Tracer | jax.Ref) or is_carrier(jax.typeof(value)):
             raise Unknown
         return value
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import jax
+import jax.core
 import jax.extend.core as jex
 from jax.interpreters import partial_eval
 
@@ -59,6 +62,32 @@ def trace_of(tracer: Any) -> Any:
 def constant(tracer: Any, variable: Any) -> Any:
     """What a variable of a tracer's program stands for, if it is a constant; else None."""
     return trace_of(tracer).frame.constvar_to_val.get(variable)
+
+
+def is_ref(tracer: Any) -> bool:
+    """Whether a tracer stands for a ref, which is no value."""
+    return not isinstance(tracer.aval, jax.core.ShapedArray)
+
+
+def written_down(tracer: Any) -> list[Any]:
+    """What the trace of a tracer wrote down of operations up to now, in order."""
+    found = (e() if isinstance(e, weakref.ref) else e for e in trace_of(tracer).frame.tracing_eqns)
+    return [e for e in found if e is not None and hasattr(e, "in_tracers")]
+
+
+def writings(refs: Sequence[Any], until: Any) -> list[Any]:
+    """What a trace wrote down of operations that may write into these refs, until this one."""
+    variables = {id(t.val) for t in refs}
+    before = takewhile(lambda e: e is not until, written_down(refs[0]))
+    return [
+        e for e in before if e.primitive.name != "get" and not variables.isdisjoint(id(t.val) for t in e.in_tracers)
+    ]
+
+
+def only_refs(equation: Any) -> bool:
+    """Whether an equation has no effect but on refs."""
+    names = ("ReadEffect", "WriteEffect", "AccumEffect", "InternalMutableArrayEffect")
+    return all(type(effect).__name__ in names for effect in equation.effects)
 
 
 def equation(written: Any) -> Any:

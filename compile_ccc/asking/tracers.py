@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -204,8 +205,8 @@ def asked_of(tracer: Any) -> Any:
 
 
 def asking(tracer: Any) -> Any:
-    """The tracer, which may be asked from now on."""
-    if type(tracer) is jax_traces.Tracer:
+    """The tracer, which may be asked from now on; a ref is none that has a value."""
+    if type(tracer) is jax_traces.Tracer and isinstance(tracer.aval, jax.core.ShapedArray):
         tracer.__class__ = Asking
         if (way := ways.get()) is not None:
             way.operation()

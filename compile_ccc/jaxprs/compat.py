@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.interpreters import ad
 
-from combinators.errors import DiffcurryError, is_of_users_code
+from combinators.errors import DiffcurryError, UnsupportedError, is_of_users_code, user_line
 from combinators.memo import ByObject, remembered
 from combinators.staging import program as program_of
 from combinators.staging import settings
@@ -40,6 +40,46 @@ def called(eqn: Any) -> Any:
             return eqn.params["call_jaxpr"]
         case _:
             return None
+
+
+OF_REFS = frozenset({"new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate"})  # operations
+
+
+class Span(NamedTuple):
+    """So many entries along an axis of an array."""
+
+    start: Any
+    size: int
+    stride: int
+
+
+def views(eqn: Any, leaves: list[Any]) -> list[list[Any]]:
+    """The index of an equation that reads or writes a ref, whose numbers and arrays these are.
+
+    It is a list of indices, each into what the one before gives, and has a `Span` or integers for each axis.
+    """
+    found = jax.tree.unflatten(eqn.params["tree"], leaves)
+    for view in found:
+        if type(view).__name__ != "NDIndexer":
+            raise UnsupportedError(
+                "a ref is seen as one of another shape or type",
+                expected="indices of a ref",
+                got=type(view).__name__.removesuffix("Transform").lower(),
+                line=user_line(frames(eqn.source_info)),
+                hint="read the ref, reshape the value, and write it back",
+            )
+    span = lambda i: Span(i.start, i.size, i.stride) if type(i).__name__ == "Slice" else i
+    return [list(map(span, view.indices)) for view in found]
+
+
+def writes(eqn: Any) -> list[bool]:
+    """Which operands of an equation are refs that it writes."""
+    found = [False] * len(eqn.invars)
+    for effect in eqn.effects:
+        if type(effect).__name__ in ("WriteEffect", "AccumEffect"):
+            which = effect.input_index if hasattr(effect, "input_index") else effect.input
+            found[which if isinstance(which, int) else list(eqn.invars).index(which)] = True
+    return found
 
 
 def only_operation(program: Any) -> str:

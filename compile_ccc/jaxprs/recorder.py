@@ -18,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators import staging
+from combinators.errors import UnsupportedError, user_line
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program, literal_of
 
 _OF_PLATFORMS = frozenset({"platform_index", "clamp"})  # operations: a number of a branch, brought into their range
+_NOTED = _OF_PLATFORMS | compat.OF_REFS
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
@@ -115,11 +117,19 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         variables = [*map(jex.Var, types)]
         operands = [*map(_atom, wires)]
         self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
-        if primitive.name in _OF_PLATFORMS:
-            self._note_platform(equation)
+        if primitive.name in _NOTED:
+            self._note(equation)
         return [Wire(self, variable) for variable in variables]
 
-    def _note_platform(self, equation: Any) -> None:
+    def _note(self, equation: Any) -> None:
+        if equation.primitive.name in compat.OF_REFS:
+            raise UnsupportedError(
+                "a function with a rule of its own, or the rule, makes a ref",
+                expected="refs in functions without rules",
+                got=equation.primitive.name,
+                line=user_line(compat.frames(equation.source_info)),
+                hint="let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan",
+            )
         if equation.primitive.name == "platform_index":
             self.platforms[equation.outvars[0]] = equation
         elif type(number := equation.invars[1]) is jex.Var and number in self.platforms:
@@ -149,8 +159,8 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             results = [*map(jex.Var, types)]
             atoms += results
             self.equations.append(new := copied(equation, operands, results))
-            if equation.primitive.name in _OF_PLATFORMS:
-                self._note_platform(new)
+            if equation.primitive.name in _NOTED:
+                self._note(new)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
 

@@ -21,6 +21,7 @@ from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
 from compile_ccc.reading.batched import one, over
 from compile_ccc.reading.builder import Builder, Made
+from compile_ccc.reading.refs import changed, contents, put, within
 
 _STOP = primitive("stop_gradient")
 
@@ -57,9 +58,14 @@ def choice(block: Builder, which: Atom, branches: list[Branch]) -> list[Any]:
 def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """The result of a `cond` or `switch` equation: a case distinction."""
     which, *captured = operands
-    programs = eqn.params["branches"]
-    run = lambda inner, program: inner.run(program.jaxpr, [*map(Constant, program.consts), *captured])
-    return choice(block, _number(block, which, len(programs)), [lambda inner, p=p: run(inner, p) for p in programs])
+    programs, cells = eqn.params["branches"], changed(eqn, operands)
+
+    def run(inner: Builder, program: Any) -> list[Any]:
+        inside, values = within(inner, captured, cells, contents(cells))
+        return [*inner.run(program.jaxpr, [*map(Constant, program.consts), *values]), *contents(inside)]
+
+    which = _number(block, which, len(programs))
+    return put(cells, choice(block, which, [lambda inner, p=p: run(inner, p) for p in programs]))
 
 
 def _number(block: Builder, which: Atom, count: int) -> Atom:

@@ -41,6 +41,7 @@ from compile_ccc.reading.choosing import branched, structural
 from compile_ccc.reading.linear import solved
 from compile_ccc.reading.named_parts import Part
 from compile_ccc.reading.reducers import inlined
+from compile_ccc.reading.refs import BLOCKS, changed, contents, held, likewise, operated, put, within
 from compile_ccc.reading.remat import checkpointed
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.whiles import repeated
@@ -84,13 +85,16 @@ class Reader(Builder):
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = inlined(eqn)
-        if program is not None and self.is_operation(eqn, program):
+        has_refs = held(operands)
+        if program is not None and not has_refs and self.is_operation(eqn, program):
             return self.call(program, eqn, operands)
         if program is not None:
             self.calls.append(eqn)
             results = self.run(program.jaxpr, [*map(Constant, program.consts), *operands])
             self.calls.pop()
             return results
+        if eqn.primitive.name in compat.OF_REFS or (has_refs and eqn.primitive.name not in BLOCKS):
+            return operated(self, eqn, operands)
         rewritten = closed(eqn, self.atom_of) if self.rules_capture else None
         if rewritten is not None:
             program, captured = rewritten
@@ -122,7 +126,7 @@ class Reader(Builder):
                 return self.primitive(eqn, operands)
 
     def part(self, part: Part, operands: list[Any], names: int) -> list[Any]:
-        if self.is_operation(part, part.program):
+        if not held(operands) and self.is_operation(part, part.program):
             return self.call(part.program, part, operands, names)
         return self.run(part.program, operands, names)
 
@@ -171,21 +175,24 @@ class Reader(Builder):
     def loop(self, eqn: Any, operands: list[Any]) -> list[Any]:
         """fold or scan of λ(state, x). body over the operands of a `scan` equation."""
         constants, carry = compat.scan_arity(eqn.params)
-        captured, init, elements = (
-            operands[:constants],
-            operands[constants : constants + carry],
-            operands[constants + carry :],
-        )
+        written, given = changed(eqn, operands), operands[constants + carry :]
+        rows = [a for a in given if a in written]  # refs, of which each step has a row
+        kept = [cell for cell in written if cell not in rows]
+        init = [*operands[constants : constants + carry], *contents(kept)]
+        elements = contents(given)
         state = single([atom_type(a) for a in init])
         xs = [a for e in elements for a in over(e)]
         element = single([row(a) for a in xs])
         inner = self.inner()
         x = Var(next(self.names), (state, element))
         leaves = iter(inner.leaves(x, (state, element)))
-        now = [*islice(leaves, carry), *(one(inner, e, leaves) for e in elements)]
+        now = list(islice(leaves, carry))
+        states, captured = within(inner, operands[:constants], kept, islice(leaves, len(kept)))
+        each = likewise(inner, given, [one(inner, e, leaves) for e in elements])
         program = eqn.params["jaxpr"]
-        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now])
-        after, emitted = results[:carry], results[carry:]
+        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now, *each])
+        after = [*results[:carry], *contents(states)]
+        emitted = [*results[carry:], *contents(e for e, a in zip(each, given, strict=True) if a in rows)]
         output = single([atom_type(a) for a in emitted])
         params = {name: eqn.params[name] for name in ("reverse", "unroll")}
         params["length"] = None if xs else eqn.params["length"]
@@ -195,12 +202,13 @@ class Reader(Builder):
         arrow = Fold(**params) if folds else Scan(**params)
         parts = (
             self.let(body, Function((state, element), cod)),
-            self.build(init, state),
+            self.build(list(init), state),
             self.build(list(xs), single([atom_type(a) for a in xs])),
         )
-        types = [v.aval for v in eqn.outvars[carry:]]
-        result = state if folds else (state, single([type_of(t) for t in types]))
-        return self.leaves(self.let(Arrow(arrow, parts), result), result)
+        types = [*(type_of(v.aval) for v in eqn.outvars[carry:]), *(atom_type(a) for a in contents(rows))]
+        result = state if folds else (state, single(types))
+        found = self.leaves(self.let(Arrow(arrow, parts), result), result)
+        return [*put(kept, found[: len(init)]), *put(rows, found[len(init) :])]
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)

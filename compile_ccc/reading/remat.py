@@ -13,6 +13,7 @@ from compile_ccc.jaxprs.recorder import current
 from compile_ccc.jaxprs.recording import record
 from compile_ccc.lambda_terms import Again, atom_type, free_variables, single
 from compile_ccc.reading.builder import Builder
+from compile_ccc.reading.refs import changed, contents, put, within
 from compile_ccc.refusing.refusals import line_at
 
 
@@ -20,12 +21,13 @@ def checkpointed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """checkpoint b, for the program b of a `remat2` equation, on its operands"""
     params = eqn.params
     check_policy(params["policy"], line_at(eqn, block.calls))
-    inner, prevent = block.inner(), params["prevent_cse"]
-    results = inner.run(params["jaxpr"], operands)
+    inner, prevent, cells = block.inner(), params["prevent_cse"], changed(eqn, operands)
+    inside, values = within(inner, operands, cells, contents(cells))
+    results = [*inner.run(params["jaxpr"], values), *contents(inside)]
     type = single([atom_type(a) for a in results])
     body = inner.close(inner.build(list(results), type))
     again = Again(body, free_variables(body), params["policy"], prevent if isinstance(prevent, bool) else any(prevent))
-    return block.leaves(block.let(again, type), type)
+    return put(cells, block.leaves(block.let(again, type), type))
 
 
 def remat(f: Callable[..., Any], *arguments: Any, policy: Any = None, prevent_cse: bool = True) -> Any:

@@ -16,10 +16,11 @@ from jax import lax
 from combinators import staging
 from combinators.meaning.control import most_steps
 from combinators.terms import While
-from combinators.types import Function
+from combinators.types import Function, shape_struct
 from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
 from compile_ccc.reading.builder import Builder, array_of_functions
+from compile_ccc.reading.refs import changed, contents, put, within
 
 
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
@@ -28,19 +29,22 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     asks, body = params["cond_jaxpr"], params["body_jaxpr"]
     after_cond = params["cond_nconsts"]
     after_body = after_cond + params["body_nconsts"]
-    of_cond, of_body, init = operands[:after_cond], operands[after_cond:after_body], operands[after_body:]
-    types = [v.aval for v in body.jaxpr.outvars]
+    of_cond, of_body, cells = operands[:after_cond], operands[after_cond:after_body], changed(eqn, operands)
+    init = [*operands[after_body:], *contents(cells)]
+    types = [*(v.aval for v in body.jaxpr.outvars), *(shape_struct(atom_type(a)) for a in contents(cells))]
     (going,) = asks.out_avals
-    count, bound = len(types), most_steps(asks.jaxpr)
+    count, carry, bound = len(types), len(body.jaxpr.outvars), most_steps(asks.jaxpr)
 
     def condition(inner: Builder, s: list[Any]) -> list[Any]:
-        return _inlined(inner, asks, of_cond, s)
+        _, captured = within(inner, of_cond, cells, s[carry:])
+        return _inlined(inner, asks, captured, s[:carry])
 
     def step(inner: Builder, s: list[Any]) -> list[Any]:
-        return _inlined(inner, body, of_body, s)
+        inside, captured = within(inner, of_body, cells, s[carry:])
+        return [*_inlined(inner, body, captured, s[:carry]), *contents(inside)]
 
     if not going.shape:
-        return _while(block, While(bound), init, condition, step)
+        return put(cells, _while(block, While(bound), init, condition, step))
     for f in (a for a, t in zip(init, types, strict=True) if is_carrier(t)):
         raise array_of_functions(eqn, going.shape[0], atom_type(f))
     some, first, before, after = _programs(going, types)
@@ -55,7 +59,7 @@ def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
         return [*_inlined(inner, after, lanes, [*step(inner, taken), *now]), *taken]
 
     last = _inlined(block, first, condition(block, init), init)
-    return _while(block, While(bound), [*init, *last], of_some, of_lanes)[:count]
+    return put(cells, _while(block, While(bound), [*init, *last], of_some, of_lanes)[:count])
 
 
 def _programs(going: Any, types: list[Any]) -> list[Any]:

@@ -161,6 +161,13 @@ _COMPLAINTS = (
         got=_paragraph(-2),
     ),
     _Complaint(
+        UnsupportedError,
+        "a ref is used in a way that JAX refuses",
+        "a ref that has one name in each function, stays in the one that makes it, and has an axis for what is mapped",
+        "read the ref before, hand in the value, and write the result into the ref",
+        words="mutable array reference|array reference of type Ref|State effect not supported",
+    ),
+    _Complaint(
         ArgumentError,
         "a rule of a function for jax.vmap gives another type than the function",
         "of the function's type, with the mapped axis in front if the rule says that it is mapped",
@@ -177,7 +184,7 @@ class complaints:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
-        if isinstance(error, _CAUGHT) and not isinstance(error, DiffcurryError):
+        if (isinstance(error, _CAUGHT) or type(error) is Exception) and not isinstance(error, DiffcurryError):
             found = next((complaint for complaint in _COMPLAINTS if complaint.means(error)), None)
             if found is not None:
                 raise found.ours(error) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.core
 import jax.extend.core as jex
 
 from combinators.errors import (
@@ -29,9 +30,7 @@ _STRUCTURE = (
     "rev",
     "slice",
 )
-_OF_REFS = ("ref_get", "ref_swap", "ref_addupdate", "get", "swap", "addupdate", "new_ref", "ref", "freeze")
 _PRINTING = ("debug_print", "debug_callback")  # once, forward, in the order in which they stand
-_REFUSED = ("io_callback", *_OF_REFS)  # whatever their parameters
 
 
 def concerns_functions(eqn: Any) -> bool:
@@ -53,16 +52,33 @@ def check_effects(eqn: Any, calls: list[Any]) -> None:
     """Raises the error of an equation with an effect whose order matters, or of which a program may not have more."""
     name = eqn.primitive.name
     ordered = True in ["Ordered" in type(effect).__name__ for effect in eqn.effects]
-    if name in _PRINTING or not (ordered or name in _REFUSED):
+    if name in _PRINTING or not (ordered or name == "io_callback"):
         return
-    hint = "jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed"
-    if name in _OF_REFS:
-        hint = "let what it holds be a value: x = x.at[i].set(y), or the state of lax.scan"
     raise UnsupportedError(
-        f"{name} has an effect whose order matters" if ordered or name in _OF_REFS
+        f"{name} has an effect whose order matters" if ordered
         else f"{name} acts on what is outside of the program, each time it runs",
-        expected="a pure program", got=name, line=line_at(eqn, calls), hint=hint,
+        expected="a pure program", got=name, line=line_at(eqn, calls),
+        hint="jax.debug.print and jax.debug.callback, in order or not, and jax.pure_callback are allowed",
     )  # fmt: skip
+
+
+def check_captured(program: Any) -> None:
+    """Raises the error of a program that reads or writes a ref which is made outside of it."""
+    for v in program.constvars:
+        if not isinstance(v.aval, jax.core.ShapedArray):
+            eqn = next(eqn for eqn in program.eqns if any(v is operand for operand in eqn.invars))
+            raise of_outside(v.aval, line_at(eqn, []))
+
+
+def of_outside(got: Any, line: str | None) -> UnsupportedError:
+    """The error of a program that may read or write a ref which is made outside of it."""
+    return UnsupportedError(
+        "a ref that is made outside of a program changes while the program runs",
+        expected="refs that are made in the function that is traced, or derived",
+        got=got,
+        line=line,
+        hint="read it outside, hand in the value, and write what comes out into it",
+    )
 
 
 def refused(eqn: Any, calls: list[Any]) -> DiffcurryError:

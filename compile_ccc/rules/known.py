@@ -20,11 +20,14 @@ from compile_ccc.refusing.complaints import asks_for_number
 type Attempt = Callable[[tuple[int, ...]], Any]  # traces the function with these inputs as they are
 
 
-def traced_with_known(attempt: Attempt, first: tuple[int, ...], inputs: Callable[[], list[int]]) -> Any:
+def traced_with_known(
+    attempt: Attempt, first: tuple[int, ...], inputs: Callable[[], list[int]], check: Callable[[], None]
+) -> Any:
     """What the first of these attempts gives that does not fail for want of a value.
 
     It is made with the inputs `first`, then with as few `inputs` as will do, and then likewise with
-    operations on constants worked out at once, as outside of a trace.  Raises `NeedsValueError`.
+    operations on constants worked out at once, as outside of a trace, if the `check` does not refuse that.  Raises
+    `NeedsValueError`.
     """
     try:
         return attempt(first)
@@ -33,6 +36,8 @@ def traced_with_known(attempt: Attempt, first: tuple[int, ...], inputs: Callable
             raise
         knowable = inputs()
         for worked_out in (False, True):
+            if worked_out:
+                check()
             with jax.ensure_compile_time_eval() if worked_out else nullcontext():
                 if _works(attempt, knowable):
                     return attempt(tuple(sorted(_needed(attempt, [], knowable))))

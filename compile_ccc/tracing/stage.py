@@ -36,12 +36,14 @@ from compile_ccc.reading.read import read as read_program
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.writing import as_number, is_known
 from compile_ccc.refusing.complaints import complaints, holds_array
+from compile_ccc.refusing.refusals import check_captured, of_outside
 from compile_ccc.rules.closing import closing, mapped
 from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.translate import translate
 from compile_ccc.watching.ran import Ran
+from compile_ccc.watching.reached import A_REF, reached
 from compile_ccc.watching.watch import NOTHING, Watch
 
 
@@ -106,6 +108,7 @@ def trace_anew(
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
         program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
+        check_captured(program.jaxpr)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read_program(
@@ -235,8 +238,12 @@ def stage(
         yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
         yield set(knowable())
 
+    def no_refs() -> None:
+        if reached(None, [f]).reason == A_REF:
+            raise of_outside("Ref", definition_line(f))
+
     with complaints():
-        program = traced_with_known(attempt, fixed, knowable)
+        program = traced_with_known(attempt, fixed, knowable, no_refs)
     if copied:
         rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1]

@@ -58,6 +58,7 @@ from compile_ccc.watching.standard import (
 from compile_ccc.watching.watch import BYTES, LIMIT, Watch
 
 _Settings: Any = type(jax.config)
+A_REF = "a ref, which programs change"
 
 
 def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
@@ -141,6 +142,8 @@ class Walk(Places):
             case weakref.ref():
                 self.watch.answers.append((value, value()))
                 self.push((value(),), held)
+            case jax.Ref():
+                raise Unwatched(A_REF)
             case ContextVar():
                 given = functools.partial(value.get, None)
                 self.watch.answers.append((given, given()))

@@ -77,8 +77,8 @@ MUTANTS = {
         "a checkpoint",
         Code(
             remat.checkpointed,
-            'inner.run(params["jaxpr"], operands)',
-            'inner.run(params["jaxpr"], operands[::-1])',
+            'inner.run(params["jaxpr"], values)',
+            'inner.run(params["jaxpr"], values[::-1])',
         ),
     ),
     # linear equations

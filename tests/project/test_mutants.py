@@ -13,6 +13,7 @@ from tests.mutants import (
     of_lambdas,
     of_loops,
     of_recursion,
+    of_refs,
     of_rows,
     of_spaces,
     of_terms,
@@ -21,7 +22,14 @@ from tests.mutants import (
 )
 from tests.mutants.breaking import broken
 
-CHECKS = {**checks.CHECKS, **of_whiles.CHECKS, **of_loops.CHECKS, **of_trees.CHECKS, **of_recursion.CHECKS}
+CHECKS = {
+    **checks.CHECKS,
+    **of_refs.CHECKS,
+    **of_whiles.CHECKS,
+    **of_loops.CHECKS,
+    **of_trees.CHECKS,
+    **of_recursion.CHECKS,
+}
 
 # By what is broken: the check that notices it, and the change.
 MUTANTS = {
@@ -33,6 +41,7 @@ MUTANTS = {
     **of_loops.MUTANTS,
     **of_trees.MUTANTS,
     **of_recursion.MUTANTS,
+    **of_refs.MUTANTS,
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,

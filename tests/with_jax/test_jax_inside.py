@@ -68,23 +68,94 @@ def test_branches_that_give_functions_of_different_types_are_refused(name):
     assert "FunctionValue" not in str(found.value) and "test_jax_inside.py" in found.value.line
 
 
-def accumulated(x):
-    total = jax.new_ref(jnp.zeros(()))
-    for _ in range(2):
-        total[...] += x
-    return total[...]
-
-
 KEPT = jax.new_ref(jnp.float32(2.0))
-EFFECTS = {"a ref": accumulated, "a ref from outside": lambda x: x * KEPT[...]}
 
 
-@pytest.mark.parametrize("name", EFFECTS)
+def asked(x):
+    return x if KEPT[...] > 1.0 else 2.0 * x
+
+
+def called(f, *refs):
+    jax.jit(f)(*refs)
+    return refs[0][...]
+
+
+def seen_otherwise(x):
+    return jax.new_ref(jnp.stack([x, x])).reshape(1, 2)[0, 1]
+
+
+def frozen(x):
+    r = jax.new_ref(x)
+    return jax.ref.freeze(r) * r[...]
+
+
+def with_a_rule(x):
+    f = jax.custom_jvp(lambda y: r[...] * y)
+    f.defjvp(lambda x, t: (f(*x), *t))
+    r = jax.new_ref(x)
+    return f(x)
+
+
+def in_a_rule(x):
+    def written(y):
+        r = jax.new_ref(y)
+        r[...] *= y
+        return r[...], y
+
+    f = jax.custom_vjp(lambda y: y * y)
+    f.defvjp(written, lambda y, g: (2.0 * y * g,))
+    return f(x)
+
+
+def in_lanes(x):
+    r = jax.new_ref(x)
+    jax.vmap(lambda y: r.__setitem__(..., x * y))(jnp.arange(2.0))
+    return r[...]
+
+
+def in_an_inner_derivative(x):
+    r = jax.new_ref(x)
+    return grad(lambda y: r[...] * y)(x)
+
+
+def in_an_equation(x):
+    r = jax.new_ref(x)
+    return lax.custom_linear_solve(lambda y: r[...] * y, x, lambda _, b: b / x, symmetric=True)
+
+
+def in_a_function(x):
+    r = jax.new_ref(x)
+    return function(lambda y: r[...] * y, R)(x)
+
+
+OUTSIDE, TAKEN = "made outside of a program", "is taken into"
+REFS = {
+    "from outside": (lambda x: x * KEPT[...], OUTSIDE),
+    "from outside, in a loop": (lambda x: lax.fori_loop(0, 2, lambda _, c: c * KEPT[...], x), OUTSIDE),
+    "from outside, written": (lambda x: KEPT.__setitem__(..., 3.0) or x, OUTSIDE),
+    "from outside, asked": (asked, OUTSIDE),
+    "from outside the inner function": (in_an_inner_derivative, OUTSIDE),
+    "in a function value": (in_a_function, TAKEN),
+    "in a linear equation": (in_an_equation, TAKEN),
+    "in a function with a rule": (with_a_rule, TAKEN),
+    "in a rule": (in_a_rule, "the rule, makes a ref"),
+    "twice": (lambda x: called(lambda r, s: r.__setitem__(..., s[...]), *2 * [jax.new_ref(x)]), "JAX refuses"),
+    "returned": (lambda x: jax.jit(lambda: jax.new_ref(x))()[...], "JAX refuses"),
+    "the result": (lambda x: jax.new_ref(x), "is no value"),
+    "of all lanes": (in_lanes, "JAX refuses"),
+    "of another shape": (seen_otherwise, "another shape or type"),
+    "frozen": (frozen, "has been frozen"),
+}
+
+
+@pytest.mark.parametrize("name", REFS)
 @pytest.mark.parametrize("around", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_effects_whose_order_matters_are_refused_at_the_users_line(name, around):
-    with pytest.raises(UnsupportedError) as found:
-        around(grad(EFFECTS[name]))(1.0)
+def test_refs_that_are_no_values_of_the_program_are_refused_at_the_users_line(name, around):
+    f, words = REFS[name]
+    with pytest.raises(UnsupportedError, match=words) as found:
+        around(grad(f))(1.0)
     assert "test_jax_inside.py" in found.value.line
+    assert KEPT[...] == 2.0
 
 
 def test_ordered_callbacks_come_in_the_order_of_python():
@@ -112,7 +183,7 @@ def test_ordered_callbacks_come_in_the_order_of_python():
 
 
 def test_a_ref_as_an_argument_is_refused():
-    with pytest.raises(UnsupportedError, match="changes while a program runs"):
+    with pytest.raises(UnsupportedError, match="changes while the program runs"):
         grad(lambda x, ref: x * ref[...])(1.0, KEPT)
 
 
