@@ -62,7 +62,8 @@ def _handed_on(f: Term) -> Term:
     again = prod(h, prod(itself, prod(less, x, h)) >> Eval()) >> Eval()
     body = prod(_id, n >> tag(2)) >> case(Proj(0) >> x, Proj(0) >> again)
     argument = (Tensor((), np.int32), Tensor(), Function(Tensor(), Tensor()))
-    return prod(Const(()), prod(Const(np.int32(2)), _id, function(f))) >> Fix(body, argument, Tensor())
+    given = prod(Const(np.int32(2)), _id, curry(Proj(1) >> f, Tensor()))
+    return prod(Const(()), given) >> Fix(body, argument, Tensor())
 
 
 LOOPS = [
