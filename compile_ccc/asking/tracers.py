@@ -206,7 +206,7 @@ def asked_of(tracer: Any) -> Any:
 
 def asking(tracer: Any) -> Any:
     """The tracer, which may be asked from now on; a ref is none that has a value."""
-    if type(tracer) is jax_traces.Tracer and isinstance(tracer.aval, jax.core.ShapedArray):
+    if type(tracer) is jax_traces.Tracer and type(tracer.aval) is jax.core.ShapedArray:
         tracer.__class__ = Asking
         if (way := ways.get()) is not None:
             way.operation()

@@ -80,7 +80,7 @@ class Builder:
         env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
 
         def atom(v: Any) -> Any:
-            if not isinstance(v, jex.Literal):
+            if type(v) is not jex.Literal:
                 return env[v]
             if self.functions and is_carrier(v.aval):
                 raise FunctionArithmeticError(

@@ -39,7 +39,7 @@ def parts(program: Any, depth: int) -> Sequence[Any]:
     """The equations of a program, those of a part with a name together; so many names are around all of them."""
     stacks = [eqn.source_info.name_stack for eqn in program.eqns]
     names = [_names(stack) if stack.stack else () for stack in stacks]
-    if max(map(len, names), default=0) <= depth:
+    if not [name for name in names if name[depth:]]:
         return program.eqns
     found: list[Any] = []
     later = {v: len(names) for v in program.outvars if not isinstance(v, jex.Literal)}  # where each is read last

@@ -36,9 +36,9 @@ class Cell:
 BLOCKS = ("scan", "while", "cond", "remat2")  # programs in these may have refs of the program around them
 
 
-def held(operands: Iterable[Any]) -> bool:
+def held(operands: Sequence[Any]) -> bool:
     """Whether there are refs among the operands of an equation."""
-    return any(isinstance(a, Cell) for a in operands)
+    return Cell in [type(a) for a in operands]
 
 
 def changed(eqn: Any, operands: Sequence[Any]) -> list[Cell]:

@@ -108,7 +108,8 @@ def trace_anew(
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
         program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
-        check_captured(program.jaxpr)
+        if program.consts:
+            check_captured(program.jaxpr)
         constants = [own.value(c) for c in program.consts]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read_program(
