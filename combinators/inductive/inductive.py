@@ -64,6 +64,13 @@ class Inductive:
                 hint='encode(values, room={"leaf": 1000}) is compiled once for all with up to 1000 leaves',
             )  # fmt: skip
         asked = {name: whole("the room for a constructor", n, 0) for name, n in (room or {}).items()}
+        is_tree = view is None and isinstance(values, tuple) and isinstance(next(iter(values), None), str)
+        if is_tree or isinstance(values, str) or not isinstance(values, Iterable):
+            raise ArgumentError(
+                "encode takes several trees at once", expected="a list of trees",
+                got=f"one value, of type {type(values).__name__}",
+                hint="encode([tree]) is a forest of one tree",
+            )  # fmt: skip
         nodes = read(self.constructors, values, view)
         return jax.device_put(_encoded(self.constructors, nodes, width, asked))
 

@@ -172,3 +172,9 @@ def test_other_payloads_on_the_same_shape():
     forest = TREE.encode([("node", ("leaf", 1.0), 2.0, ("leaf", 3.0))])
     doubled = replace(forest, payloads={**forest.payloads, "leaf": 2 * forest.payloads["leaf"]})
     assert TREE.decode(doubled) == [("node", ("leaf", 2.0), 2.0, ("leaf", 6.0))]
+
+
+@pytest.mark.parametrize("one", [("nil",), "nil", 3.0, None], ids=repr)
+def test_one_tree_is_no_list_of_trees(one):
+    with pytest.raises(C.errors.ArgumentError, match=r"several trees at once(.|\n)*encode\(\[tree\]\)"):
+        C.Inductive(nil=(), cons=(C.Tensor(), C.Rec)).encode(one)
