@@ -139,7 +139,7 @@ def test_terms_are_of_every_kind():
     examples = drawn(terms(domain, size=12), 180)
     kinds = {k for k in vars(C.terms).values() if isinstance(k, type) and issubclass(k, C.Term) and k is not C.Term}
     missing = kinds - {type(t) for term in examples for t, _ in inside(term)}
-    of_their_own = {C.terms.Operator, C.terms.Solve, C.terms.Cata, C.terms.Fix}
+    of_their_own = {C.terms.Operator, C.terms.Solve, C.terms.Cata, C.terms.Inherit, C.terms.Fix}
     assert missing == of_their_own, "no derivatives of calls, solutions, trees and recursions"
     uses = [[reads(term, len(domain))[len(domain) + i] for i in range(lets(term))] for term in examples]
     assert sum(max(u, default=0) > 1 for u in uses) > 5, "sharing"
