@@ -29,7 +29,8 @@ from combinators.types import Function, Opaque, Type, leaf_type, require_values,
 from combinators.values import Closure, depth_of, is_function
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
-from compile_ccc.asking.jax_traces import running_trace
+from compile_ccc.asking.jax_traces import running_trace, trace_of
+from compile_ccc.asking.tracers import asked_of
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.reading.read import read as read_program
@@ -228,7 +229,7 @@ def stage(
             live = True
             return attempt(known)
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
-        return attempt((*known, *more)) if more else program
+        return attempt((*known, *more)) if more else _with_constants(program, held)
 
     def knowable() -> list[int]:
         return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
@@ -248,6 +249,16 @@ def stage(
     if copied:
         rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1]
+
+
+def _with_constants(program: Any, captured: list[Any]) -> Any:
+    """The program with further constants, which rules in it captured of a trace around that is still running."""
+    around = running_trace()
+    of_around = [t for t in captured if trace_of(t) is around or asked_of(t) is not None]
+    found = {v: t for t in of_around if (v := staging.variable_of(t)) not in {None, *program.constvars}}
+    if not found:
+        return program
+    return program.jaxpr.replace(constvars=[*program.constvars, *found]).with_consts([*program.consts, *found.values()])
 
 
 def _own(value: Any) -> Any:

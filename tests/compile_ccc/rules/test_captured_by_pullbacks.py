@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import combinators as C
 from combinators.errors import CapturedError, NotDifferentiableError, TracedBranchError
 from tangents import grad, hessian, jacobian, value_and_grad
 
@@ -180,3 +181,34 @@ def test_rules_of_a_library_ask_for_values():
     np.testing.assert_allclose(grad(lambda x: jnp.sum(f(x)))(X), 6.0 + 0 * X)
     with pytest.raises(TracedBranchError, match="needs the value"):
         jax.jit(grad(lambda x: jnp.sum(f(x))))(X)
+
+
+LISTS = C.Inductive(nil=(), cons=(C.Tensor(), C.Rec))
+FOREST = LISTS.encode([("cons", 2.0, ("cons", 3.0, ("nil",)))])
+NUMBER = 0.5
+
+
+def with_tangents(w):
+    f = jax.custom_jvp(lambda y: 1.0 * y)
+    f.defjvp(lambda p, t: (f(*p), t[0] * w))
+    return f
+
+
+def with_cotangents(w):
+    f = jax.custom_vjp(lambda y: 1.0 * y)
+    f.defvjp(lambda y: (f(y), None), lambda _, g: (g * w,))
+    return f
+
+
+@pytest.mark.parametrize("rule", [with_tangents, with_cotangents])
+def test_in_functions_that_are_traced_apart(rule):
+    """Each of two elements a multiplies by a, and the derivative by w too."""
+
+    def f(w, x):
+        act = rule(w)
+        return C.cata(LISTS)({"nil": lambda: x, "cons": lambda a, v: act(v) * a}, FOREST)[0]
+
+    for derivative in (grad(f, 1), jax.jit(grad(f, 1)), grad(jax.jit(f), 1)):
+        np.testing.assert_allclose(derivative(0.3, 0.5), 6 * 0.09, rtol=1e-6)
+    np.testing.assert_allclose(grad(lambda x: f(NUMBER, x))(0.5), 6 * 0.25, rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(grad(f, 1), (0, None))(X, 0.5), 6 * X**2, rtol=1e-6)
