@@ -79,6 +79,11 @@ class Inductive:
 
         Without `build`, nodes are tuples that begin with the name.  Numbers are Python's.
         """
+        if not isinstance(forest, Forest):
+            raise ArgumentError(
+                "decode takes a forest", expected="what encode gives, or annotate", got=f"a {type(forest).__name__}",
+                hint="a result for each tree, as cata gives it, is an array",
+            )  # fmt: skip
         forest, made = jax.tree.map(np.asarray, forest), dict[int, Any]()
         starts, order = forest.starts(), forest.order()
         for c in forest.leaves:

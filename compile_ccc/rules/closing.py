@@ -178,8 +178,8 @@ def _of_tangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
         return jax.core.eval_jaxpr(program, program.consts, *operands)
 
     def of_tangents(primals: Any, tangents: Any) -> Any:
-        (values, operands), (of_values, of_operands) = primals, tangents
-        if not all(isinstance(t, SymbolicZero) for t in (*of_values, *of_operands[:first])):
+        (values, operands), (_, of_operands) = primals, tangents
+        if not all(isinstance(t, SymbolicZero) for t in of_operands[:first]):
             raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
         given = zip(of_operands[first:], real, strict=True)
         results = rule(values, [*operands[first:], *(_written(t) for t, r in given if r or not symbolic)])

@@ -178,3 +178,8 @@ def test_other_payloads_on_the_same_shape():
 def test_one_tree_is_no_list_of_trees(one):
     with pytest.raises(C.errors.ArgumentError, match=r"several trees at once(.|\n)*encode\(\[tree\]\)"):
         C.Inductive(nil=(), cons=(C.Tensor(), C.Rec)).encode(one)
+
+
+def test_no_forest_is_not_decoded():
+    with pytest.raises(C.errors.ArgumentError, match=r"decode takes a forest(.|\n)*encode"):
+        C.Inductive(nil=(), cons=(C.Tensor(), C.Rec)).decode(3)

@@ -212,3 +212,13 @@ def test_in_functions_that_are_traced_apart(rule):
         np.testing.assert_allclose(derivative(0.3, 0.5), 6 * 0.09, rtol=1e-6)
     np.testing.assert_allclose(grad(lambda x: f(NUMBER, x))(0.5), 6 * 0.25, rtol=1e-6)
     np.testing.assert_allclose(jax.vmap(grad(f, 1), (0, None))(X, 0.5), 6 * X**2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rule", [with_tangents, with_cotangents])
+def test_the_function_does_not_depend_on_what_its_rule_alone_captured(rule):
+    def f(w, x):
+        return rule(w)(x) * w
+
+    np.testing.assert_allclose(grad(f, (0, 1))(0.3, 0.5), (0.5, 0.09), rtol=1e-6)
+    np.testing.assert_allclose(grad(grad(f, 1), 0)(0.3, 0.5), 0.6, rtol=1e-6)
+    np.testing.assert_allclose(jacobian(f, (0, 1), mode="forward")(0.3, 0.5), (0.5, 0.09), rtol=1e-6)
