@@ -229,7 +229,9 @@ def stage(
             live = True
             return attempt(known)
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
-        return attempt((*known, *more)) if more else _with_constants(program, held)
+        if more:
+            return attempt((*known, *more))
+        return _with_constants(program, held) if held else program
 
     def knowable() -> list[int]:
         return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
