@@ -160,6 +160,16 @@ def keeps_rule(params: dict[str, Any]) -> bool:
     return ruled or any(map(_holds_rule, jex.jaxprs_in_params(params)))
 
 
+def check_closed_over(params: dict[str, Any], varied: tuple[int, ...]) -> None:
+    """Raises for a function whose rule JAX has as such an object, if it captured an operand that varies.
+
+    JAX leaves out what depends on that; the rule of a `jax.custom_vjp` refuses it.
+    """
+    prim = params.get("_prim")
+    if type(prim).__name__ == "CustomJVPTraced" and min(varied, default=0) < len(jax.tree.leaves(prim.in_avals[0])):
+        raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
+
+
 def keeps_little(params: dict[str, Any]) -> bool:
     """Whether an operation is a function with a rule whose author wants its own value in the first run of a checkpoint.
 

@@ -101,6 +101,7 @@ def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], 
         full = list(values[:n])
         for i, value in zip(active, given, strict=True):
             full[i] = value
+        compat.check_closed_over(dict(term.params), active)
         return list(operands(bind(checked(term), tuple(full))))
 
     def both(*values: Any) -> list[Any]:

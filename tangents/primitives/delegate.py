@@ -53,6 +53,7 @@ def delegated(
             full = list(arguments)
             for i, value in zip(asked, values, strict=True):
                 full[i] = value
+            compat.check_closed_over(dict(term.params), asked)
             return jax.tree.leaves(bind(checked(term), tuple(full)))
 
         y, pb = jax.vjp(of_asked, *(arguments[i] for i in asked))

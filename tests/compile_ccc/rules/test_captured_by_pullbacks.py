@@ -222,3 +222,23 @@ def test_the_function_does_not_depend_on_what_its_rule_alone_captured(rule):
     np.testing.assert_allclose(grad(f, (0, 1))(0.3, 0.5), (0.5, 0.09), rtol=1e-6)
     np.testing.assert_allclose(grad(grad(f, 1), 0)(0.3, 0.5), 0.6, rtol=1e-6)
     np.testing.assert_allclose(jacobian(f, (0, 1), mode="forward")(0.3, 0.5), (0.5, 0.09), rtol=1e-6)
+
+
+@pytest.fixture
+def rules_as_objects():
+    before = jax.config.jax_custom_jvp3
+    jax.config.update("jax_custom_jvp3", True)
+    yield
+    jax.config.update("jax_custom_jvp3", before)
+
+
+def test_what_a_function_captured_whose_rule_is_an_object_is_refused(rules_as_objects):
+    def f(x, d):
+        h = jax.custom_jvp(lambda y: y + d)
+        h.defjvp(lambda p, t: (h(*p), 2.0 * t[0]))
+        return h(3.0 * x)
+
+    np.testing.assert_allclose(grad(f)(3.0, 2.0), 6.0)
+    for derivative in (grad(f, (0, 1)), jacobian(f, 1, mode="forward")):
+        with pytest.raises(NotDifferentiableError, match="closed-over value"):
+            derivative(3.0, 2.0)
