@@ -165,7 +165,7 @@ def check_closed_over(params: dict[str, Any], varied: tuple[int, ...]) -> None:
 
     JAX leaves out what depends on that; the rule of a `jax.custom_vjp` refuses it.
     """
-    prim = params.get("_prim")
+    prim: Any = params.get("_prim")
     if type(prim).__name__ == "CustomJVPTraced" and min(varied, default=0) < len(jax.tree.leaves(prim.in_avals[0])):
         raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
 
