@@ -24,12 +24,13 @@ import jax
 
 from combinators.memo import remembered
 
+OURS = frozenset({"combinators", "compile_ccc", "tangents", "diffcurry"})  # packages
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__)))
 _NOT_USERS = tuple(
     os.path.join(folder, "")
     for folder in (
-        *(os.path.join(_HERE, package) for package in ("combinators", "compile_ccc", "tangents", "diffcurry")),
+        *(os.path.join(_HERE, package) for package in OURS),
         os.path.join(_SITE, "jax"),
         os.path.join(_SITE, "jaxlib"),
         os.path.join(_SITE, "hypothesis"),

@@ -13,11 +13,10 @@ from typing import Any
 
 import jax
 
-from combinators.errors import ArgumentError
+from combinators.errors import OURS, ArgumentError
 from combinators.memo import Table
 
-_OURS = ("combinators", "compile_ccc", "tangents")
-_TOLERANT = ("builtins", "collections", *_OURS)  # packages whose classes take anything
+_TOLERANT = ("builtins", "collections", *OURS)  # packages whose classes take anything
 
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
@@ -112,7 +111,7 @@ def _facts(form: Any) -> _Facts:
     if found is None:
         kinds = set(_kinds(form))
         found = _facts_of(form, kinds)
-        if not any(_package(kind) in _OURS for kind in kinds):  # the form of a closure would keep its code alive
+        if not any(_package(kind) in OURS for kind in kinds):  # the form of a closure would keep its code alive
             _known.put(form, found)
     return found
 

@@ -22,6 +22,7 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
+from combinators.errors import OURS
 from combinators.identity.bytecode import changes, loaded, noted, stored
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject, Remembered
@@ -190,7 +191,7 @@ class _Walk:
         defaults = (
             [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
         )
-        if jaxs or _package_of(f.__globals__.get("__name__")) in _OURS:
+        if jaxs or _package_of(f.__globals__.get("__name__")) in OURS:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
         holds_containers = True in [isinstance(v, list | dict | set | deque) for v in cells]
@@ -254,6 +255,3 @@ def _is_jaxs(value: Any) -> bool:
 
 def _package_of(module: str | None) -> str:
     return (module or "").partition(".")[0]
-
-
-_OURS = frozenset({"combinators", "compile_ccc", "tangents", "diffcurry"})

@@ -167,7 +167,12 @@ def check_closed_over(params: dict[str, Any], varied: tuple[int, ...]) -> None:
     """
     prim: Any = params.get("_prim")
     if type(prim).__name__ == "CustomJVPTraced" and min(varied, default=0) < len(jax.tree.leaves(prim.in_avals[0])):
-        raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
+        raise knows_no_closed_over()
+
+
+def knows_no_closed_over() -> TypeError:
+    """The error of a function with a rule that captured an operand which varies."""
+    return TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
 
 
 def keeps_little(params: dict[str, Any]) -> bool:

@@ -180,7 +180,7 @@ def _of_tangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
     def of_tangents(primals: Any, tangents: Any) -> Any:
         (values, operands), (_, of_operands) = primals, tangents
         if not all(isinstance(t, SymbolicZero) for t in of_operands[:first]):
-            raise TypeError("the rule of a jax.custom_jvp knows no derivative by a closed-over value")
+            raise compat.knows_no_closed_over()
         given = zip(of_operands[first:], real, strict=True)
         results = rule(values, [*operands[first:], *(_written(t) for t, r in given if r or not symbolic)])
         y, t = results[: len(zeros)], iter(results[len(zeros) :])

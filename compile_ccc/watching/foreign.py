@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from combinators.errors import OURS
 from combinators.identity.rules import PLAIN
 from combinators.memo import remembered
 
@@ -38,7 +39,7 @@ DATA = (dict, list, set, tuple, frozenset, deque)  # containers with a length
 CONTAINERS = (*DATA, functools.partial, BaseException)
 
 JAX = frozenset({"jax", "jaxlib", "numpy", "ml_dtypes"})
-QUIET = JAX | {"combinators", "compile_ccc", "tangents", "diffcurry"}
+QUIET = JAX | OURS
 _SOME = {"builtins", "types", "operator", "functools", "itertools", "math", "cmath", "collections", "typing"}
 _MORE = {"logging", "enum", "abc", "_thread", "datetime", "decimal", "fractions", "numbers", "dataclasses", "re"}
 STEADY = QUIET | _SOME | _MORE
