@@ -31,7 +31,6 @@ from tangents.spaces.space import Space
 from tangents.strategies import values_of
 from tangents.strategies.goals import has_functions
 
-
 _BY_ENVIRONMENT = representation(ENVIRONMENT)
 
 

@@ -26,6 +26,6 @@ def order(draw: st.DrawFn, type: Forest, size: int) -> Any:
         return c.name, c.parts(inner, c.payload([np.zeros(c.leaves[i].shape, c.leaves[i].dtype) for i in c.own]))
 
     trees = [tree(waiting) for waiting in reversed(range(type.count))]
-    inductive = Inductive(**{c.name: c.form.unflatten(c.leaves) for c in type.constructors})
+    inductive = Inductive(**{c.name: c.whole for c in type.constructors})
     encoded = inductive.encode(trees, lambda tree: tree, type.width, {c.name: type.room(c) for c in type.constructors})
     return np.asarray(encoded.numbers)
