@@ -42,7 +42,7 @@ def test_a_function_of_other_arguments_is_refused_with_its_constructor(name, der
     run = lambda w: w * fold(functions, *states, TREE.encode([TWO]))
     with pytest.raises(C.errors.ArityError, match=f"(?s)constructor {words}") as caught:
         grad(run)(1.0) if derived else run(1.0)
-    assert "test_trees.py" in str(caught.value)
+    assert "test_errors_of_trees.py" in str(caught.value)
 
 
 @pytest.mark.parametrize("functions", [[lambda x: x, lambda a, v, b: a], (lambda x: x, lambda a, v, b: a)])
