@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import noted
+from combinators.identity.bytecode import names_of
 from combinators.identity.identity import Interned
 from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
@@ -172,7 +172,7 @@ class Walk(Places):
             self.code(f.__code__, f.__globals__)
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
-        kept = noted(f.__code__) if own else frozenset()
+        kept = names_of(f.__code__).noted if own else frozenset()
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if not is_empty(cell) and not (name in kept and self.note(cell.cell_contents)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
