@@ -52,7 +52,9 @@ class Names(NamedTuple):
 
     def imported(self, package: str | None) -> list[str]:
         """The modules that a function of this package imports when it runs."""
-        return [resolve_name("." * level + name, package) if level and package else name for name, level in self.imports]
+        return [
+            resolve_name("." * level + name, package) if level and package else name for name, level in self.imports
+        ]
 
 
 _known: ByObject[types.CodeType, Names] = ByObject("names in bytecode")

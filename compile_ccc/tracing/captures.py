@@ -136,7 +136,13 @@ class _Reader:
         self.seen[id(value)] = (len(self.seen), made)
         keys: list[Hashable] = []
         for label, variable, part in parts:
-            note = names is not None and label in names.noted and is_note(part) and not is_environment(part) and id(part) not in self.are_read
+            note = (
+                names is not None
+                and label in names.noted
+                and is_note(part)
+                and not is_environment(part)
+                and id(part) not in self.are_read
+            )
             if note:
                 self.notes.add(id(part))
                 self.shared.append(variable.owner if variable and isinstance(part, int | float) else part)

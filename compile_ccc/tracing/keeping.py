@@ -13,6 +13,7 @@ import jax
 import jax.core
 import numpy as np
 
+from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
 from combinators.types import Type
@@ -23,7 +24,6 @@ from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.asking.ruled_calls import levels_of
 from compile_ccc.asking.tracers import class_of
 from compile_ccc.carriers import FunctionValue
-from compile_ccc.jaxprs import compat
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.tracing.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
@@ -106,7 +106,7 @@ class Tracee:
         self.types = [argument_type(v) for v in captured.values]
         leaves, self.form = jax.tree.flatten((dom, self.types))
         types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
-        self.program = (captured.key, arity, self.form, types, compat.flags())
+        self.program = (captured.key, arity, self.form, types, staging.settings())
         self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
         self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]

@@ -35,6 +35,7 @@ from compile_ccc.watching.foreign import (
     JAX,
     METHODS,
     MISSING,
+    PARTS,
     QUIET,
     STATELESS,
     STEADY,
@@ -84,22 +85,24 @@ class Walk(Places):
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
         self.scopes: dict[int, Any] = {}  # modules and classes
         self.codes = {(code, module) for code, module, _ in ran or ()}
-        self.waiting += ((root, False) for root in roots)
+        self.waiting += [(root, False) for root in roots]
         self.roots = {id(root) for root, _ in self.waiting}
         for (code, _, without), variables in (ran or {}).items():
             self.code(code, variables, without)
         looked: dict[int, Any] = {}  # at modules and classes, for so many names, or all
-        asked = lambda: (len(self.names), self.by_name)
-        while self.waiting or any(looked.get(key) != asked() for key in self.scopes):
+        while self.waiting or self.scopes:
             while self.waiting:
                 for _ in range(min(16, len(self.waiting))):
                     self.value(*self.waiting.pop())
                 if self.watch.size > self.limit or self.bytes > BYTES:
                     raise Unwatched("more values than can be looked at in a moment")
-            for key, scope in list(self.scopes.items()):
-                if looked.get(key) != asked():
-                    looked[key] = asked()
-                    self.scope(scope)
+            asked = len(self.names), self.by_name
+            due = [key for key in self.scopes if looked.get(key) != asked]
+            for key in due:
+                looked[key] = asked
+                self.scope(self.scopes[key])
+            if not due:
+                break
         for variables, names in self.absent.values():
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
@@ -108,7 +111,7 @@ class Walk(Places):
         if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
-        if self.is_odd(type(value)):
+        if type(value) not in PARTS and self.is_odd(type(value)):
             raise Unwatched(f"a {type(value).__name__}, which says itself what it is")
         match value:
             case types.FunctionType():
