@@ -63,8 +63,7 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
     key = _key(operation, params, types, setting)
     found = _found(key)
     if found is None:
-        made, effects = operation.abstract_eval(*types, **params)
-        found = list(made) if operation.multiple_results else [made], effects
+        found = _worked_out(operation, params, types)
         if key is not None:
             _known.put(key, found)
     return found
@@ -98,6 +97,11 @@ def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting
         return operation, frozenset(params.items()), types, setting
     except TypeError:
         return None
+
+
+def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
+    found, effects = operation.abstract_eval(*types, **params)
+    return list(found) if operation.multiple_results else [found], effects
 
 
 def _found(key: Any) -> Known | None:
