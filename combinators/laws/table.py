@@ -76,6 +76,10 @@ _PRODUCTS = [
         "let β", "products", "a", "b", lambda e: (Extend(e) >> Proj(-1), e), {"e": ("a", "b")}, oriented=True,
     ),
     Law(
+        "let β in a context", "products", Context("a", "b"), "c", lambda e: (Extend(e) >> Proj(-1), e),
+        {"e": (Context("a", "b"), "c")},
+    ),
+    Law(
         "let weakening", "products", Context("a", "b"), "a", lambda e: (Extend(e) >> Proj(0), Proj(0)),
         {"e": (Context("a", "b"), "c")},
     ),

@@ -24,6 +24,7 @@ from combinators.terms import Call, Case, Checkpoint, Const, Extend, Id, Inject,
 from compile_ccc.optimiser.patterns import Form, Pattern, Steps, steps_of
 from compile_ccc.optimiser.purity import Purity
 
+
 @deep
 def optimise(term: Term) -> Term:
     """A term that is equal by the oriented laws, and executes no more scalar operations.
