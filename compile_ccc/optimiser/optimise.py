@@ -128,7 +128,7 @@ def _of_size(before: Term | None, step: Term) -> list[Pattern]:
             return [_sized(product_beta, len(parts), i)]
         case Inject(i, n), Case(branches) if n == len(branches):
             return [_sized(coproduct_beta, n, i)]
-        case Const(number), Tag(n) if isinstance(number, np.int32) and 0 <= number < n:
+        case Const(number), Tag(n) if type(number) is np.int32 and 0 <= number < n:
             return [_sized(tag_beta, n, int(number))]
         case _:
             return []
