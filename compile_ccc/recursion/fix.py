@@ -100,7 +100,7 @@ def check_parameters(f: Callable[..., Any], own: int, dom: tuple[Type, ...]) -> 
     if not binds(f, own + len(dom)):
         raise ArityError(
             "a recursive function has another number of parameters than it gets arguments",
-            expected=f"{own + len(dom)}: of functions that it may call {own}, and of its domain {len(dom)}, {outline(dom)}",
+            expected=f"{own + len(dom)}: {own} for what it may call, and {len(dom)} for its domain, {outline(dom)}",
             got=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
             hint="the domain lists one type for each argument, without those of the functions: fix(lambda self, x, n: "
             "..., type of x, type of n); mutual((lambda f, g, x: ..., type of x), ...)",

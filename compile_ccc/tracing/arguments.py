@@ -156,7 +156,7 @@ def _argument_leaf(leaf: Any) -> Type:
             "a dtype is given as an argument, where a value or its type is needed",
             expected="an array, a number, or a type such as C.Tensor((), float)",
             got=f"{leaf!r}",
-            hint=f"write C.Tensor((), jnp.{jax.dtypes.canonicalize_dtype(leaf)}) for a number of it, C.Tensor() for a float",
+            hint=f"write C.Tensor((), jnp.{jax.dtypes.canonicalize_dtype(leaf)}), or C.Tensor() for a float",
         )
     if callable(leaf):
         raise UntypedFunctionError(
