@@ -15,6 +15,7 @@ from typing import Any
 import jax.extend.core as jex
 import jax.numpy as jnp
 
+from combinators import staging
 from compile_ccc.jaxprs.programs import Program, is_zero, renamed, writes_zeros, written
 from compile_ccc.jaxprs.recording import opened
 
@@ -113,10 +114,11 @@ def _giving(branch: Program, number: int, stays: list[int], sent: list[tuple[int
     """The branch with this number, which gives what stays, its own operands, and zeros for those of others."""
     equations, outputs = list(branch.equations), [branch.outputs[i] for i in stays]
     for of, tail in sent:
-        zeros = [jex.Var(v.aval) for v in tail.operands]
+        given = tail.operands
         if of != number:
-            equations += written(
-                lambda ts=tail.operands: [jnp.zeros(v.aval.shape, v.aval.dtype) for v in ts], [], zeros
-            )
-        outputs += tail.operands if of == number else zeros
+            zeros = staging.program(lambda ts=given: [jnp.zeros(v.aval.shape, v.aval.dtype) for v in ts], [])
+            env: dict[Any, Any] = {}
+            equations += renamed(zeros.eqns, env)
+            given = [v if type(v) is jex.Literal else env[v] for v in zeros.outvars]
+        outputs += given
     return Program.pruned([], branch.variables, outputs, equations, None, branch.name, branch.is_high).jaxpr
