@@ -32,10 +32,11 @@ _LEVELS = 4  # of rules within rules
 
 
 class _Look:
-    """How many levels of rules are looked into, and whether there were so many."""
+    """How many levels of rules are looked into, whether there were so many, and how programs that ran are undone."""
 
     def __init__(self, levels: int, reached: bool = False):
         self.levels, self.reached = levels, reached
+        self.ran: list[Callable[[], None]] = []
 
 
 _NONE = _Look(0)
@@ -48,7 +49,8 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
 
     @wraps(f)
     def attempt(*arguments: P.args, **keywords: P.kwargs) -> Result:
-        look = _Look(_look.get().levels, True)
+        around = _look.get()
+        look = _Look(around.levels, True)
         while True:
             token = _look.set(look)
             try:
@@ -58,9 +60,18 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                     raise
             finally:
                 _look.reset(token)
+                around.ran += look.ran if around is not _NONE else ()
+            for undo in reversed(look.ran):
+                undo()
             look = _Look(look.levels + 1)
 
     return attempt
+
+
+def undone_by(undo: Callable[[], None]) -> None:
+    """Notes how what a program changes is put back, should it run again since a rule asks for a value."""
+    if (look := _look.get()) is not _NONE:
+        look.ran.append(undo)
 
 
 class levels_of:
@@ -74,6 +85,8 @@ class levels_of:
         self._inner = _Look(known) if known > self._look.levels else self._look
 
     def __enter__(self) -> int:
+        if self._look is not _NONE:
+            self._inner.ran = self._look.ran
         self._token = _look.set(self._inner)
         return self._inner.levels
 
