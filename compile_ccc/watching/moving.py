@@ -80,9 +80,10 @@ def _is_still(parts: Callable[[], list[Any]]) -> Return:
 
 
 def _of_generator(generator: types.GeneratorType[Any, Any, Any]) -> list[Any]:
-    """The line of a generator, and its variables."""
+    """The place of a generator in its code, and what it holds, but for what is being handled where it was resumed."""
     frame = generator.gi_frame
-    return [str(frame and frame.f_lasti), *gc.get_referents(generator)]
+    held = [part for part in gc.get_referents(generator) if not isinstance(part, BaseException)]
+    return [str(frame and frame.f_lasti), *held]
 
 
 def _by_length(iterator: Any) -> Return:
