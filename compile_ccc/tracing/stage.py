@@ -43,8 +43,8 @@ from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.translate import translate
+from compile_ccc.watching.before import Before
 from compile_ccc.watching.ran import Ran
-from compile_ccc.watching.reached import A_REF, reached
 from compile_ccc.watching.watch import NOTHING, Watch
 
 
@@ -243,7 +243,7 @@ def stage(
         yield set(knowable())
 
     def no_refs() -> None:
-        if reached(None, [f]).reason == A_REF:
+        if Before([f]).has_refs:
             raise of_outside("Ref", definition_line(f))
 
     with complaints():
