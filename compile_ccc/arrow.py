@@ -12,8 +12,7 @@ from combinators.base import Composable, holds_functions
 from combinators.building import compose, prod
 from combinators.context import Context, extend
 from combinators.depth import deep
-from combinators.edges import no_keywords
-from combinators.errors import ArgumentError
+from combinators.edges import check_function, no_keywords
 from combinators.meaning.evaluate import applied, apply_closure
 from combinators.meaning.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, parts
@@ -51,10 +50,11 @@ class Arrow(Composable):
     """An arrow of Python functions and combinators: a term with holes, in which the functions stand.  See `ccc`."""
 
     def __init__(self, f: Any):
+        check_function(f)
         self.term = f if isinstance(f, Term) else Operator(Hole(f))
         self.functions = functions_in(self.term)  # where a walk over what a program reads finds them
         self._calls = Dispatch(applied)
-        if not isinstance(f, Term) and callable(f):
+        if not isinstance(f, Term):
             functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -258,13 +258,7 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:
-    if not callable(f):
-        raise ArgumentError(
-            "this is no function",
-            expected="a Python function, an arrow, a term or a closure",
-            got=repr(f),
-            hint="write lambda x: ...",
-        )
+    check_function(f)
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
     return Found(f, captured, traced(f, captured, pack(types), len(types), given))
