@@ -59,7 +59,6 @@ def asked_arguments(
     argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
 ) -> tuple[int, ...]:
     """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
-    no_types(arguments)
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
     if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
         raise ArgumentError(
@@ -78,6 +77,7 @@ def asked_arguments(
             )
         if type(arguments[i]) is float:
             continue
+        no_types(arguments[i])
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]
         if True not in real and not allow_int:
