@@ -110,7 +110,7 @@ class Tracee:
         self.types = [argument_type(v) for v in captured.values]
         leaves, self.form = jax.tree.flatten((dom, self.types))
         types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
-        self.program = (captured.key, arity, self.form, types, staging.settings())
+        self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
         self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
         self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
@@ -182,7 +182,7 @@ class Tracee:
         holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
         if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
             return replace(result, read=Watch(reason=_AROUND))
-        changed = any(left) or not before.holds() or not self.captured.watch.holds()
+        changed = any(left) or bool(result.written) or not before.holds() or not self.captured.watch.holds()
         after = reached(ran, [*self.captured.kept, *roots[1:]])
         read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
         result = replace(result, ran=ran, read=read)
