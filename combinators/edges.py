@@ -72,6 +72,12 @@ def no_keywords(f: object, keywords: Mapping[str, Any]) -> None:
         )
 
 
+def check_function(f: Any, expected: str = "a Python function, an arrow, a term or a closure") -> None:
+    """Raises `ArgumentError` for what cannot be called."""
+    if not callable(f):
+        raise ArgumentError("this is no function", expected=expected, got=repr(f), hint="write lambda x: ...")
+
+
 def place(key: Any) -> int:
     """The int that a place in a context is.  Raises `ArgumentError` for what is none."""
     try:

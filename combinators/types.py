@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import jax
@@ -145,9 +145,18 @@ def require_values(values: Any) -> None:
 
 
 def no_types(values: Any) -> None:
-    """Raises `ArgumentError` for types among values."""
+    """Raises `ArgumentError` for types among values, and for what is no pytree."""
     check_values(values)
-    for leaf in jax.tree.leaves(values):
+    try:
+        leaves = jax.tree.leaves(values)
+    except ValueError as error:
+        raise ArgumentError(
+            "the keys of a dictionary have no order",
+            expected="keys of one type, such as text",
+            got=str(error.__cause__ or error),
+            hint="write d['1'] for d[1] where other keys are text",
+        ) from error
+    for leaf in leaves:
         _no_type(leaf)
 
 
@@ -281,9 +290,10 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
-    if jax.tree_util.all_leaves((product,)):
+    inside = chain((False,), repeat(True))  # the product itself is looked at first; it may hold itself
+    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda _: next(inside))
+    if form == LEAF:
         return [(None, product)], LEAF
-    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=partial(operator.is_not, product))
     return [(getattr(path[-1], _NAMES.get(type(path[-1]), "key")), component) for path, component in pairs], form
 
 

@@ -181,6 +181,19 @@ def is_zero(v: Any) -> bool:
     return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
 
 
+def written(f: Any, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The equations of f, which gives a list, on these operands, with these results."""
+    jaxpr = staging.program(f, [v.aval for v in operands])
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
+    return renamed(jaxpr.eqns, env | dict(zip(jaxpr.outvars, results, strict=True)))
+
+
+def renamed(equations: Sequence[Any], env: dict[Any, Any]) -> list[Any]:
+    """Equations on other variables: those that `env` says, and new ones, which are added to it."""
+    atom = lambda v: v if type(v) is jex.Literal else env.setdefault(v, jex.Var(v.aval))
+    return [e.replace(invars=[*map(atom, e.invars)], outvars=[*map(atom, e.outvars)]) for e in equations]
+
+
 def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:
     """The results of a program without constants, operation by operation, in the programs that it calls too."""
     env = dict(zip(jaxpr.invars, values, strict=True))

@@ -43,8 +43,9 @@ from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.translate import translate
+from compile_ccc.watching.before import Before
+from compile_ccc.watching.handed import Handed, Order, Written
 from compile_ccc.watching.ran import Ran
-from compile_ccc.watching.reached import A_REF, reached
 from compile_ccc.watching.watch import NOTHING, Watch
 
 
@@ -67,6 +68,8 @@ class Traced:
     read: Watch  # what it read beside what the function captured
     answers: Answers | None = None  # what Python was told of its inputs
     shared: tuple[int, ...] = ()  # places among what the function shares that functions in the program reach, too
+    written: tuple[Written, ...] = ()  # what it changed in its arguments
+    order: Order = ()  # of the entries of these, see `Given`
 
     def closure(self, values: list[Any]) -> Closure:
         environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
@@ -82,12 +85,16 @@ class Traced:
 class Given:
     """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
 
+    Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
+    them.
     When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
     more, `undo` puts back what it has changed.
     """
 
     leaves: tuple[Any, ...] = ()
     varied: frozenset[int] = frozenset()
+    own: tuple[Any, ...] = ()
+    order: Order = ()
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
     undo: Callable[[], Any] = lambda: None
 
@@ -108,7 +115,7 @@ def trace_anew(
 ) -> Traced:
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
-        program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
+        program, cod, fixed, answers, written = stage(f, captured, types, dom, arity, own, fixed, given)
         if program.consts:
             check_captured(program.jaxpr)
         constants = [own.value(c) for c in program.consts]
@@ -132,7 +139,7 @@ def trace_anew(
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
-    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared)
+    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, given.order)
 
 
 def stage(
@@ -144,18 +151,19 @@ def stage(
     own: Trace,
     fixed: tuple[int, ...] = (),
     given: Given = NOT_GIVEN,
-) -> tuple[Any, Type, tuple[int, ...], Answers | None]:
+) -> tuple[Any, Type, tuple[int, ...], Answers | None, tuple[Written, ...]]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
     The third result says which of these inputs are code all the same, `fixed` which ones were known to be: those that
     have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
     Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
-    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last one is what Python was
-    told of the inputs that are `given`.
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last ones are what Python was
+    told of the inputs that are `given`, and what f changed in those.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
     told: list[Answers | None] = []
+    written: tuple[Written, ...] = ()
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
@@ -171,7 +179,7 @@ def stage(
     copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
     def flat(*leaves: Any) -> list[Any]:
-        nonlocal copied
+        nonlocal copied, written
         runs.append(True)
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
@@ -187,9 +195,12 @@ def stage(
                 if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
+            arguments = x if arity != 1 else (x,)
+            handed = Handed(given.own, arguments) if len(given.own) == arity else Handed((), ())
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
-                result = rebuilt(*(x if arity != 1 else (x,)))
+                result = rebuilt(*arguments)
+            written = tuple(handed.written(asked.settled))
             copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
@@ -243,14 +254,14 @@ def stage(
         yield set(knowable())
 
     def no_refs() -> None:
-        if reached(None, [f]).reason == A_REF:
+        if Before([f]).has_refs:
             raise of_outside("Ref", definition_line(f))
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable, no_refs)
     if copied:
         rules.put_back(program.jaxpr, copied)
-    return program, cods[-1], fixed, told[-1]
+    return program, cods[-1], fixed, told[-1], written
 
 
 def _with_constants(program: Any, captured: list[Any]) -> Any:

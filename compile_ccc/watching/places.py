@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import types
 from collections import deque
@@ -41,6 +42,10 @@ class Places:
         self.odd: dict[type, bool] = {}  # classes, and whether their objects say themselves what they are
         self.waiting: list[tuple[Any, bool]] = []
 
+    def unwatched(self, what: str) -> None:
+        """Something was read that cannot be watched."""
+        raise Unwatched(what)
+
     def push(self, values: Iterable[Any], held: bool = False) -> None:
         for value in values:
             kind = type(value)
@@ -64,12 +69,12 @@ class Places:
         names, others = set(of.attributes), set(of.loaded) - variables.keys() - without
         self.names |= names
         if not others.isdisjoint(_UNKNOWN) or "import_module" in names:
-            raise Unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
+            self.unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
         self.by_name |= not others.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
         if not others.isdisjoint(_OF_ITS_MODULE):
             self.entries(variables, held=False)
         if "__subclasses__" in names:
-            raise Unwatched("the subclasses of a class")
+            self.unwatched("the subclasses of a class")
         if others:
             self.missing(variables, others)
             for name in others & _BUILTINS.keys():
@@ -94,6 +99,10 @@ class Places:
             )  # a deque may lose its first
         return is_note(value)
 
+    def ref(self) -> None:
+        """A ref was met."""
+        self.unwatched("a ref, which programs change")
+
     def missing(self, variables: dict[str, Any], names: Set[str]) -> None:
         """Names that a module does not have, and may get: such as those of builtins."""
         self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
@@ -117,10 +126,16 @@ class Places:
 
     def array(self, array: np.ndarray) -> None:
         if array.dtype.hasobject:
-            raise Unwatched("an array of objects")
+            return self.unwatched("an array of objects")
         self.bytes += array.nbytes
         if self.bytes <= BYTES:
             self.watch.array(array)
+
+    def state(self, module: Any, name: str) -> None:
+        """A function that tells of more than its arguments; of those, only one can be watched."""
+        if (module, name) != ("os", "getenv"):
+            return self.unwatched(f"the result of {module}.{name}")
+        self.push((os.environ,))
 
     def cached(self, f: Any, held: bool) -> None:
         """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
@@ -128,6 +143,6 @@ class Places:
         if isinstance(code, types.CodeType) and is_own(code.co_filename):
             remembered = cached(f)
             if remembered is None:
-                raise Unwatched("what a function with a cache remembers")
+                return self.unwatched("what a function with a cache remembers")
             self.watch.container(remembered[0])
             self.push(remembered[1], held=True)

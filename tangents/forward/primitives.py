@@ -112,13 +112,14 @@ def _delegated(term: Primitive, active: tuple[int, ...], real: tuple[int, ...], 
     def by_transpose(*values: Any) -> list[Any]:
         """Of what states its pullback only: jax.custom_vjp, in whatever programs within the operation."""
         y, pull = jax.vjp(lambda *given: of_active(values, given), *(values[i] for i in active))
+        results = tuple(map(type_of, y))  # what does not vary may be a number of Python's
 
         def linear(*g: Any) -> Any:
             given = dict(zip(real, g, strict=True))
-            zero = lambda i: np.zeros(y[i].shape, jax.dtypes.float0 if i not in real else y[i].dtype)
+            zero = lambda i: np.zeros(results[i].shape, jax.dtypes.float0 if i not in real else results[i].dtype)
             return pull([given[i] if i in given else zero(i) for i in range(len(y))])
 
-        return [*y, *transposed(by_environment, linear, [y[i] for i in real])(*values[n:])]
+        return [*y, *transposed(by_environment, linear, [results[i] for i in real])(*values[n:])]
 
     try:
         program = written(both, *types)
