@@ -29,7 +29,8 @@ from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.keeping import traced
 from compile_ccc.tracing.lifting import lifted
-from compile_ccc.tracing.stage import Traced, stage, trace_anew
+from compile_ccc.tracing.stage import stage, trace_anew
+from compile_ccc.tracing.traced import Traced
 
 
 @dataclass(frozen=True)

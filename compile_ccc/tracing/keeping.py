@@ -26,7 +26,8 @@ from compile_ccc.asking.tracers import class_of
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
-from compile_ccc.tracing.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
+from compile_ccc.tracing.stage import is_concrete, trace_anew
+from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.watching.before import Before
 from compile_ccc.watching.foreign import fixed_parts
 from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running

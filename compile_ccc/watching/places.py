@@ -17,7 +17,7 @@ from combinators.identity.bytecode import is_note, names_of
 from compile_ccc.watching.foreign import PARTS, PLAINEST, attribute, is_constant
 from compile_ccc.watching.ran import is_odd, is_own
 from compile_ccc.watching.standard import Answers, cached
-from compile_ccc.watching.watch import BYTES, Watch
+from compile_ccc.watching.watch import BYTES, LIMIT, Watch
 
 _BUILTINS: Any = vars(builtins)
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
@@ -45,6 +45,10 @@ class Places:
     def unwatched(self, what: str) -> None:
         """Something was read that cannot be watched."""
         raise Unwatched(what)
+
+    def is_long(self) -> bool:
+        """Whether there is more than can be looked at at each call."""
+        return self.watch.size > LIMIT or self.bytes > BYTES
 
     def push(self, values: Iterable[Any], held: bool = False) -> None:
         for value in values:

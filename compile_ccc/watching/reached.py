@@ -55,7 +55,7 @@ from compile_ccc.watching.standard import (
     of_logger,
     of_settings,
 )
-from compile_ccc.watching.watch import BYTES, LIMIT, Watch
+from compile_ccc.watching.watch import Watch
 
 _Settings: Any = type(jax.config)
 
@@ -159,10 +159,6 @@ class Walk(Places):
                 return
         if isinstance(value, CONTAINERS) and package(type(value).__module__) not in STEADY:
             self.object(value, held)  # its attributes
-
-    def is_long(self) -> bool:
-        """Whether there is more than can be looked at at each call."""
-        return self.watch.size > LIMIT or self.bytes > BYTES
 
     def function(self, f: types.FunctionType, held: bool) -> None:
         """A function's cells, defaults and attributes; its variables too, if it may have run and nobody saw it."""
