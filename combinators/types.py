@@ -78,7 +78,6 @@ class Function:
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
-
         leaves, form = jax.tree.flatten((self.dom, self.cod))
         try:
             kind = kind_with((form, tuple(leaves)))
@@ -156,8 +155,7 @@ def no_types(values: Any) -> None:
             got=str(error.__cause__ or error),
             hint="write d['1'] for d[1] where other keys are text",
         ) from error
-    for leaf in leaves:
-        _no_type(leaf)
+    list(map(_no_type, leaves))
 
 
 def _no_type(leaf: Any) -> None:
@@ -298,6 +296,5 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
 
 def _short(dtype: Any) -> str:
-    kinds = {"f": "f", "i": "i", "u": "u", "c": "c"}
     kind = getattr(dtype, "kind", "V")
-    return f"{kinds[kind]}{8 * dtype.itemsize}" if kind in kinds else str(dtype).replace("bfloat", "bf")
+    return f"{kind}{8 * dtype.itemsize}" if kind in "fiuc" else str(dtype).replace("bfloat", "bf")
