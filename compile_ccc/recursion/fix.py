@@ -114,7 +114,7 @@ def staged(
     own, captured = active_traces.get()[-1], captures(f)
     types = [argument_type(v) for v in captured.values]
     domain = (*functions, *dom)
-    program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
+    program, found, *_ = stage(f, captured, types, domain, len(domain), own)
     refuse(None, result=found)
     return program, found, captured, types
 

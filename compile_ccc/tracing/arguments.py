@@ -106,7 +106,10 @@ def _is_number(value: Any) -> bool:
 
 def is_static(argument: Any) -> bool:
     """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
-    return not all(map(_is_value, leaves_of(argument)))
+    try:
+        return not all(map(_is_value, leaves_of(argument)))
+    except ValueError:  # of a dictionary whose keys have no order
+        return True
 
 
 def holds_type(argument: Any) -> bool:
@@ -126,7 +129,8 @@ def _is_value(leaf: Any) -> bool:
     if type(leaf) is int and leaf.bit_length() > 31:
         return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
     if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.dtype.kind not in "OSUmM"  # objects, text, times
+        structured = leaf.dtype.names is not None and leaf.dtype != jax.dtypes.float0
+        return not structured and leaf.dtype.kind not in "OSUmM"  # objects, text, times
     return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)
 
 
