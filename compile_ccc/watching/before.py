@@ -6,10 +6,8 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-import jax
-
 from combinators.errors import UnsupportedError, definition_line
-from compile_ccc.watching.foreign import DATA, PARTS
+from compile_ccc.watching.foreign import DATA
 from compile_ccc.watching.moving import Return, is_iterator, standing
 from compile_ccc.watching.places import Unwatched
 from compile_ccc.watching.reached import Walk
