@@ -13,6 +13,7 @@ import jax
 import jax.core
 import numpy as np
 
+from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
 from combinators.types import Type
@@ -23,10 +24,10 @@ from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.asking.ruled_calls import levels_of, undone_by
 from compile_ccc.asking.tracers import class_of
 from compile_ccc.carriers import FunctionValue
-from compile_ccc.jaxprs import compat
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
-from compile_ccc.tracing.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
+from compile_ccc.tracing.stage import is_concrete, trace_anew
+from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.watching.before import Before
 from compile_ccc.watching.foreign import fixed_parts
 from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running
@@ -110,7 +111,7 @@ class Tracee:
         self.types = [argument_type(v) for v in captured.values]
         leaves, self.form = jax.tree.flatten((dom, self.types))
         types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
-        self.program = (captured.key, arity, self.form, types, compat.flags())
+        self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
         self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
         self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
@@ -182,7 +183,7 @@ class Tracee:
         holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
         if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
             return replace(result, read=Watch(reason=_AROUND))
-        changed = any(left) or not before.holds() or not self.captured.watch.holds()
+        changed = any(left) or bool(result.written) or not before.holds() or not self.captured.watch.holds()
         after = reached(ran, [*self.captured.kept, *roots[1:]])
         read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
         result = replace(result, ran=ran, read=read)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from combinators.identity.bytecode import attribute_names, imported, is_note, loaded, noted, stored
+from combinators.identity.bytecode import is_note, names_of
 from compile_ccc.watching.foreign import PARTS, PLAINEST, attribute, is_constant
 from compile_ccc.watching.ran import is_odd, is_own
 from compile_ccc.watching.standard import Answers, cached
-from compile_ccc.watching.watch import BYTES, Watch
+from compile_ccc.watching.watch import BYTES, LIMIT, Watch
 
 _BUILTINS: Any = vars(builtins)
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
@@ -46,6 +46,10 @@ class Places:
         """Something was read that cannot be watched."""
         raise Unwatched(what)
 
+    def is_long(self) -> bool:
+        """Whether there is more than can be looked at at each call."""
+        return self.watch.size > LIMIT or self.bytes > BYTES
+
     def push(self, values: Iterable[Any], held: bool = False) -> None:
         for value in values:
             kind = type(value)
@@ -65,8 +69,8 @@ class Places:
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
-        names, own = set(attribute_names(code)), noted(code)
-        others = set(loaded(code)) - variables.keys() - without
+        of = names_of(code)
+        names, others = set(of.attributes), set(of.loaded) - variables.keys() - without
         self.names |= names
         if not others.isdisjoint(_UNKNOWN) or "import_module" in names:
             self.unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
@@ -79,16 +83,16 @@ class Places:
             self.missing(variables, others)
             for name in others & _BUILTINS.keys():
                 self.variable(_BUILTINS, name)
-        for name in imported(code, variables.get("__package__")):
+        for name in of.imported(variables.get("__package__")):
             for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
                 if whole in sys.modules:
                     self.variable(sys.modules, whole)
                 else:
                     self.missing(sys.modules, {whole})
-        for name in (*loaded(code), *stored(code)):
-            if name in variables and name not in without and not (name in own and self.note(variables[name])):
+        for name in (*of.loaded, *of.stored):
+            if name in variables and name not in without and not (name in of.noted and self.note(variables[name])):
                 self.variable(variables, name)
-        if unset := stored(code) - variables.keys():
+        if unset := of.stored - variables.keys():
             self.missing(variables, unset)
 
     def note(self, value: Any) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import noted
+from combinators.identity.bytecode import names_of
 from combinators.identity.identity import Interned
 from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
@@ -34,6 +34,7 @@ from compile_ccc.watching.foreign import (
     JAX,
     METHODS,
     MISSING,
+    PARTS,
     QUIET,
     STATELESS,
     STEADY,
@@ -54,7 +55,7 @@ from compile_ccc.watching.standard import (
     of_logger,
     of_settings,
 )
-from compile_ccc.watching.watch import BYTES, LIMIT, Watch
+from compile_ccc.watching.watch import Watch
 
 _Settings: Any = type(jax.config)
 
@@ -82,7 +83,7 @@ class Walk(Places):
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
         self.scopes: dict[int, Any] = {}  # modules and classes
         self.codes = {(code, module) for code, module, _ in ran or ()}
-        self.waiting += ((root, False) for root in roots)
+        self.waiting += [(root, False) for root in roots]
         self.roots = {id(root) for root, _ in self.waiting}
 
     def walk(self) -> None:
@@ -90,17 +91,19 @@ class Walk(Places):
         for (code, _, without), variables in (self.ran or {}).items():
             self.code(code, variables, without)
         looked: dict[int, Any] = {}  # at modules and classes, for so many names, or all
-        asked = lambda: (len(self.names), self.by_name)
-        while self.waiting or any(looked.get(key) != asked() for key in self.scopes):
+        while self.waiting or self.scopes:
             while self.waiting:
                 for _ in range(min(16, len(self.waiting))):
                     self.value(*self.waiting.pop())
                 if self.is_long():
                     raise Unwatched("more values than can be looked at in a moment")
-            for key, scope in list(self.scopes.items()):
-                if looked.get(key) != asked():
-                    looked[key] = asked()
-                    self.scope(scope)
+            asked = len(self.names), self.by_name
+            due = [key for key in self.scopes if looked.get(key) != asked]
+            for key in due:
+                looked[key] = asked
+                self.scope(self.scopes[key])
+            if not due:
+                break
         for variables, names in self.absent.values():
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
@@ -109,7 +112,7 @@ class Walk(Places):
         if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
-        if self.is_odd(type(value)):
+        if type(value) not in PARTS and self.is_odd(type(value)):
             return self.unwatched(f"a {type(value).__name__}, which says itself what it is")
         match value:
             case types.FunctionType():
@@ -157,10 +160,6 @@ class Walk(Places):
         if isinstance(value, CONTAINERS) and package(type(value).__module__) not in STEADY:
             self.object(value, held)  # its attributes
 
-    def is_long(self) -> bool:
-        """Whether there is more than can be looked at at each call."""
-        return self.watch.size > LIMIT or self.bytes > BYTES
-
     def function(self, f: types.FunctionType, held: bool) -> None:
         """A function's cells, defaults and attributes; its variables too, if it may have run and nobody saw it."""
         own = is_own(f.__code__.co_filename)
@@ -177,7 +176,7 @@ class Walk(Places):
             self.code(f.__code__, f.__globals__)
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
-        kept = noted(f.__code__) if own else frozenset()
+        kept = names_of(f.__code__).noted if own else frozenset()
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if not is_empty(cell) and not (name in kept and self.note(cell.cell_contents)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
