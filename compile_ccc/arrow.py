@@ -224,7 +224,7 @@ def closed_over_static(
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
-    What f changed in arguments that are not asked for is changed when this returns, but for the arguments that it gives.
+    What f changed in arguments that are not asked for is changed when this returns, but not in those that it gives.
     """
     static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
     of_others, some, others = _closed_over(f, arguments, static)
