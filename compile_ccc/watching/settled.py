@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.core
 
+from combinators.types import Opaque
 from compile_ccc.watching.foreign import DATA, QUIET, package
 from compile_ccc.watching.places import Unwatched
 from compile_ccc.watching.reached import Walk
@@ -54,8 +55,8 @@ class _Settling(Walk):
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
-        if issubclass(type(value), DATA) and len(value) > self.limit:
-            return
+        if issubclass(type(value), Opaque) or (issubclass(type(value), DATA) and len(value) > self.limit):
+            return  # a function of a program keeps its place there
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
         with suppress(Unwatched):
