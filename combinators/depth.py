@@ -19,7 +19,7 @@ import jax
 import jax.core
 import numpy as np
 
-from combinators.errors import DepthError, line_of_error
+from combinators.errors import ArgumentError, DepthError, line_of_error
 
 TERMS = 10_000  # combinators within combinators
 VALUES = 1_200  # products within products, functions that functions captured: near 1,500, JAX's pytrees end
@@ -85,6 +85,7 @@ def one_level(node: Any) -> Any:
     if kind is tuple or kind is list:
         return node
     if kind is dict:
+        _check_keys(node)
         return node.values()
     flattened = jax.tree_util.default_registry.flatten_one_level(node)
     if flattened is not None:
@@ -92,6 +93,19 @@ def one_level(node: Any) -> Any:
     if issubclass(kind, jax.core.Tracer) or kind.__module__.startswith("jax"):
         _leaves.add(kind)
     return ()
+
+
+def _check_keys(node: dict[Any, Any]) -> None:
+    """Raises `ArgumentError` for a dictionary that JAX cannot take apart, since its keys have no order."""
+    try:
+        sorted(node)
+    except TypeError as error:
+        raise ArgumentError(
+            "the keys of a dictionary have no order",
+            expected="keys of one kind, such as text",
+            got=", ".join(map(repr, node)),
+            hint=f"{error}; an argument that is not differentiated may be any dictionary",
+        ) from None
 
 
 def check_programs(term: Any) -> None:

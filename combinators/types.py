@@ -145,18 +145,9 @@ def require_values(values: Any) -> None:
 
 
 def no_types(values: Any) -> None:
-    """Raises `ArgumentError` for types among values, and for what is no pytree."""
+    """Raises `ArgumentError` for types among values."""
     check_values(values)
-    try:
-        leaves = jax.tree.leaves(values)
-    except ValueError as error:
-        raise ArgumentError(
-            "the keys of a dictionary have no order",
-            expected="keys of one type, such as text",
-            got=str(error.__cause__ or error),
-            hint="write d['1'] for d[1] where other keys are text",
-        ) from error
-    for leaf in leaves:
+    for leaf in jax.tree.leaves(values):
         _no_type(leaf)
 
 
@@ -216,7 +207,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
         )
     try:
         aval = jax.typeof(leaf)
-    except (TypeError, AttributeError, OverflowError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",

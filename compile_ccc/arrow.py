@@ -242,6 +242,7 @@ def _closed_over(
     """f as a function of the arguments that are not `static`, these arguments, and their places."""
     if not static:
         return f, arguments, tuple(range(len(arguments)))
+    _require_callable(f)
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
     def of_others(*some: Any) -> Any:
@@ -264,6 +265,13 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:
+    _require_callable(f)
+    captured = captures(f)
+    types = tuple(map(argument_type, spread(f, arguments)))
+    return Found(f, captured, traced(f, captured, pack(types), len(types), given))
+
+
+def _require_callable(f: Any) -> None:
     if not callable(f):
         raise ArgumentError(
             "this is no function",
@@ -271,9 +279,6 @@ def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Fou
             got=repr(f),
             hint="write lambda x: ...",
         )
-    captured = captures(f)
-    types = tuple(map(argument_type, spread(f, arguments)))
-    return Found(f, captured, traced(f, captured, pack(types), len(types), given))
 
 
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import check_values
-from combinators.errors import ArityError, UntypedFunctionError
+from combinators.errors import ArgumentError, ArityError, UntypedFunctionError
 from combinators.meaning.infer import abstract
 from combinators.records import as_records
 from combinators.terms import Term
@@ -108,7 +108,7 @@ def is_static(argument: Any) -> bool:
     """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
     try:
         return not all(map(_is_value, leaves_of(argument)))
-    except ValueError:  # of a dictionary whose keys have no order
+    except ArgumentError:  # a dictionary whose keys have no order
         return True
 
 

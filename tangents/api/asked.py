@@ -80,7 +80,7 @@ def asked_arguments(
         no_types(arguments[i])
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]
-        if True not in real and not allow_int:
+        if leaves and True not in real and not allow_int:
             raise NotDifferentiableError(
                 f"the gradient by argument {i} is asked for, and it is discrete",
                 expected="an argument with floating-point numbers or functions in it",
