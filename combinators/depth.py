@@ -60,11 +60,17 @@ def bottom_up[Node, Result](
 
 
 def check_values(x: Any) -> None:
-    """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards."""
+    """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards.
+
+    Raises `ArgumentError` for dictionaries whose keys have no order.
+    """
     level, depth = [x], 0
     while not _leaves.issuperset(map(type, level)):
         depth += 1
         check_depth(depth)
+        for node in level:
+            if type(node) is dict:
+                _check_keys(node)
         level = [part for node in level if type(node) not in _leaves for part in one_level(node)]
 
 
@@ -85,7 +91,6 @@ def one_level(node: Any) -> Any:
     if kind is tuple or kind is list:
         return node
     if kind is dict:
-        _check_keys(node)
         return node.values()
     flattened = jax.tree_util.default_registry.flatten_one_level(node)
     if flattened is not None:

@@ -45,7 +45,10 @@ def _spread(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], Any]:
     known = _concrete()
     if known.issuperset(map(type, arguments)):
         return arguments, len(arguments)
-    leaves, form = _flatten(arguments, None)
+    try:
+        leaves, form = _flatten(arguments, None)
+    except ValueError:  # of a dictionary whose keys have no order
+        return (), None
     return leaves, form if known.issuperset(map(type, leaves)) else None
 
 

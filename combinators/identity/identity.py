@@ -146,7 +146,11 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
             return (int, value)
         return (kind, *[key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
-        return (kind, getattr(value, "default_factory", None), *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
+        return (
+            kind,
+            getattr(value, "default_factory", None),
+            *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()],
+        )
     if isinstance(value, FUNCTIONS):
         return ("function", function_key(value))
     match value:

@@ -139,7 +139,9 @@ def trace_anew(
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
-    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, given.order)
+    return Traced(
+        lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, given.order
+    )
 
 
 def stage(

@@ -160,4 +160,26 @@ def test_what_is_differentiated_has_sorted_keys_as_in_jax():
         right = {k: (place[k] + 1) * v ** place[k] for k, v in entries.items()}
         assert grad(lambda e: weighted(1.0, e))(entries) == right
         assert vjp(lambda e: weighted(1.0, e), entries)[1](1.0)[0] == right
-        assert jvp(lambda e: weighted(1.0, e), (entries,), (entries,))[1] == sum(right[k] * v for k, v in entries.items())
+        assert jvp(lambda e: weighted(1.0, e), (entries,), (entries,))[1] == sum(
+            right[k] * v for k, v in entries.items()
+        )
+
+
+ROWS = np.array([(1, 2.0), (3, 4.0)], dtype=[("n", int), ("w", float)])
+ANYTHING = {
+    "a structured array": (lambda x, rows: x * float((rows["n"] * rows["w"]).sum()), ROWS, 14.0),
+    "a shape": (lambda x, s: jnp.sum(jnp.zeros(s.shape, s.dtype) + x), jax.ShapeDtypeStruct((2, 3), np.float32), 6.0),
+    "keys without an order": (lambda x, d: x * d["a"] * d[1], {"a": 2.0, 1: 3.0}, 6.0),
+    "a masked array": (lambda x, m: x * float(m.sum()), np.ma.array([1.0, 2.0, 4.0], mask=[0, 1, 0]), 5.0),
+}
+
+
+@pytest.mark.parametrize("name", ANYTHING)
+def test_what_is_not_differentiated_may_be_anything(name):
+    f, argument, slope = ANYTHING[name]
+    assert [grad(f)(1.0, argument) for _ in range(3)] == [slope] * 3
+
+
+def test_the_gradient_by_what_holds_nothing():
+    assert grad(lambda parameters, x: x * 2.0)({}, 3.0) == {}
+    assert grad(lambda x, parameters: x * 2.0, argnums=(0, 1))(3.0, ((), None)) == (2.0, ((), None))
