@@ -67,7 +67,8 @@ def check_values(x: Any) -> None:
     level, depth = [x], 0
     while not _leaves.issuperset(map(type, level)):
         depth += 1
-        check_depth(depth)
+        if depth > VALUES:
+            check_depth(depth)
         for node in level:
             if type(node) is dict:
                 _check_keys(node)

@@ -202,9 +202,7 @@ _TYPED = (Tensor, Function, Opaque, jax.ShapeDtypeStruct, jax.core.ShapedArray)
 def leaf_type(leaf: Any) -> Tensor | Function:
     """The type of a leaf: see `type_of`."""
     if isinstance(leaf, _TYPED):
-        return (
-            leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else _of_aval(leaf)
-        )
+        return leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else of_aval(leaf)
     try:
         aval = jax.typeof(leaf)
     except (TypeError, ValueError, AttributeError, OverflowError):
@@ -221,7 +219,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
-    return _of_aval(aval)
+    return of_aval(aval)
 
 
 def Array(n: int, type: Type) -> Type:
@@ -256,7 +254,8 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
 
 
 @remembered(entries=8192)
-def _of_aval(aval: Any) -> Tensor:
+def of_aval(aval: Any) -> Tensor:
+    """The type of an array by JAX's word for it, an abstract value or a `ShapeDtypeStruct`."""
     if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
         raise UnsupportedError(
             "this changes while a program runs, and is no value",

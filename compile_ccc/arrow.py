@@ -15,8 +15,7 @@ from combinators.base import Composable, holds_functions
 from combinators.building import compose, prod
 from combinators.context import Context, extend
 from combinators.depth import deep
-from combinators.edges import no_keywords
-from combinators.errors import ArgumentError
+from combinators.edges import check_function, no_keywords
 from combinators.meaning.evaluate import applied, apply_closure
 from combinators.meaning.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, parts
@@ -31,7 +30,7 @@ from compile_ccc.tracing.arguments import argument_type, bound, holds_function, 
 from compile_ccc.tracing.captures import captures
 from compile_ccc.tracing.function import Found, Joined
 from compile_ccc.tracing.keeping import traced
-from compile_ccc.tracing.stage import NOT_GIVEN, Given
+from compile_ccc.tracing.traced import NOT_GIVEN, Given
 from compile_ccc.watching.handed import order_of, write
 
 
@@ -55,10 +54,11 @@ class Arrow(Composable):
     """An arrow of Python functions and combinators: a term with holes, in which the functions stand.  See `ccc`."""
 
     def __init__(self, f: Any):
+        check_function(f)
         self.term = f if isinstance(f, Term) else Operator(Hole(f))
         self.functions = functions_in(self.term)  # where a walk over what a program reads finds them
         self._calls = Dispatch(applied)
-        if not isinstance(f, Term) and callable(f):
+        if not isinstance(f, Term):
             functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -224,7 +224,8 @@ def closed_over_static(
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
-    What f changed in arguments that are not asked for is changed when this returns, but for the arguments that it gives.
+    What f changed in arguments that are not asked for is changed when this returns; the arguments in the result hold
+    what they held before.
     """
     static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
     of_others, some, others = _closed_over(f, arguments, static)
@@ -242,7 +243,7 @@ def _closed_over(
     """f as a function of the arguments that are not `static`, these arguments, and their places."""
     if not static:
         return f, arguments, tuple(range(len(arguments)))
-    _require_callable(f)
+    check_function(f)
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
     def of_others(*some: Any) -> Any:
@@ -265,20 +266,10 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:
-    _require_callable(f)
+    check_function(f)
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
     return Found(f, captured, traced(f, captured, pack(types), len(types), given))
-
-
-def _require_callable(f: Any) -> None:
-    if not callable(f):
-        raise ArgumentError(
-            "this is no function",
-            expected="a Python function, an arrow, a term or a closure",
-            got=repr(f),
-            hint="write lambda x: ...",
-        )
 
 
 def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -55,10 +55,13 @@ class Interned(type):
         parts: list[Hashable] = [cls]
         terms: list[Any] = []  # that this one is made of
         for a in arguments:
-            if type(type(a)) is Interned:
+            kind = type(a)
+            if type(kind) is Interned:
                 parts.append(a)
                 terms.append(a)
-            elif type(a) is tuple and are_terms(a):
+            elif kind in OWN_KEYS:
+                parts.append(a)
+            elif kind is tuple and are_terms(a):
                 parts.append(a)
                 terms += a
             else:
@@ -144,7 +147,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     if isinstance(value, _SEQUENCES):
         if kind is tuple and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[key_of(v, levels - 1) for v in value])
+        return (kind, *[v if type(v) in OWN_KEYS else key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
         return (
             kind,

@@ -52,14 +52,16 @@ class Compiled:
         self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
-        inside = True in [isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)]
-        return (self._part if inside else self.runs)(static, *arguments)
+        leaves, form = jax.tree.flatten(arguments)
+        if True in [isinstance(leaf, jax.core.Tracer) for leaf in leaves]:
+            return self._part(static, *arguments)
+        return self.runs.program(static, arguments, leaves, form)(*leaves)
 
     def _part(self, static: Any, *arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return self._f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
-        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), compat.flags())
+        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), staging.settings())
         program = self.programs.get(key)
         if program is None:
             program = record(partial(self._f, static), *arguments, name=self._f.__name__)
@@ -144,12 +146,12 @@ def _opened(equations: Iterable[Any], now: dict[int, Any], constants: dict[Any, 
     return found
 
 
-def operation(term: Primitive, types: Sequence[Any]) -> Program:
+def operation(term: Primitive, types: Sequence[Any], setting: Any) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
     holds_programs = staging.holds_programs(params)
-    if not (holds_programs or compat.has_named_axes() or compat.is_staged_otherwise(primitive)):
-        found = staging.known(primitive, params, tuple(types), staging.settings())
+    if not (holds_programs or compat.is_written_by_jax(primitive)):
+        found = staging.known(primitive, params, tuple(types), setting)
         if found is not None:
             return _single(primitive, params, types, *found)
     return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)

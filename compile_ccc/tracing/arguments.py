@@ -155,6 +155,13 @@ def _argument_leaf(leaf: Any) -> Type:
         if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
             raise leaked(leaf.type)
         return leaf.type if isinstance(leaf, Closure) else abstract(type_of(leaf))
+    if _is_dtype(leaf):
+        raise ArgumentError(
+            "a dtype is given as an argument, where a value or its type is needed",
+            expected="an array, a number, or a type such as C.Tensor((), float)",
+            got=f"{leaf!r}",
+            hint=f"write C.Tensor((), jnp.{jax.dtypes.canonicalize_dtype(leaf)}), or C.Tensor() for a float",
+        )
     if callable(leaf):
         raise UntypedFunctionError(
             "a Python function is given as an argument, and its type is not known",
@@ -163,6 +170,13 @@ def _argument_leaf(leaf: Any) -> Type:
             hint="write function(f, domain), for example function(f, C.Tensor(()))",
         )
     return leaf_type(leaf)
+
+
+def _is_dtype(leaf: Any) -> bool:
+    """Whether this is a dtype of numbers, or a class that stands for one, such as float."""
+    if not isinstance(leaf, type | np.dtype):
+        return False
+    return any(jnp.issubdtype(np.dtype(leaf), kind) for kind in (np.number, np.bool_))
 
 
 def parameter_name(f: Callable[..., Any], arity: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 
 from combinators import staging
 from combinators.context import Context
-from combinators.depth import check_depth, check_values, users_own
+from combinators.depth import check_values, users_own
 from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
@@ -23,16 +22,14 @@ from combinators.errors import (
 from combinators.identity import rules
 from combinators.meaning.families import stated
 from combinators.meaning.infer import abstract, note
-from combinators.origins import NOWHERE, Origin
-from combinators.terms import Curry
-from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
-from combinators.values import Closure, depth_of, is_function
+from combinators.origins import NOWHERE
+from combinators.types import Opaque, Type, leaf_type, require_values, type_of
+from combinators.values import Closure, is_function
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
 from compile_ccc.asking.jax_traces import running_trace, trace_of
 from compile_ccc.asking.tracers import asked_of
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
-from compile_ccc.lambda_terms import Lam
 from compile_ccc.reading.read import read as read_program
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.writing import as_number, is_known
@@ -42,64 +39,11 @@ from compile_ccc.rules.closing import closing, mapped
 from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
+from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.translate import translate
-from compile_ccc.watching.handed import Handed, Order, Written
-from compile_ccc.watching.ran import Ran
-from compile_ccc.watching.reached import A_REF, reached
+from compile_ccc.watching.before import Before
+from compile_ccc.watching.handed import Handed, Written
 from compile_ccc.watching.watch import NOTHING, Watch
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
-
-    `value` is the code of the function value, which goes anywhere: it says for which environment it was traced.
-    """
-
-    lam: Lam
-    code: Curry
-    value: Curry
-    cod: Type
-    sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
-    constants: tuple[Any, ...]
-    fixed: tuple[int, ...]  # which inputs are code
-    origin: Origin
-    ran: Ran  # the functions that ran
-    read: Watch  # what it read beside what the function captured
-    answers: Answers | None = None  # what Python was told of its inputs
-    shared: tuple[int, ...] = ()  # places among what the function shares that functions in the program reach, too
-    written: tuple[Written, ...] = ()  # what it changed in its arguments
-    order: Order = ()  # of the entries of these, see `Given`
-
-    def closure(self, values: list[Any]) -> Closure:
-        environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
-        f = Closure(self.value, environment, self.origin)
-        if Closure not in map(type, environment):
-            return f
-        check_depth(depth_of(f))
-        f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
-        return f
-
-
-@dataclass(frozen=True)
-class Given:
-    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
-
-    Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
-    them.
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
-    more, `undo` puts back what it has changed.
-    """
-
-    leaves: tuple[Any, ...] = ()
-    varied: frozenset[int] = frozenset()
-    own: tuple[Any, ...] = ()
-    order: Order = ()
-    at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    undo: Callable[[], Any] = lambda: None
-
-
-NOT_GIVEN = Given()
 
 
 def trace_anew(
@@ -256,7 +200,7 @@ def stage(
         yield set(knowable())
 
     def no_refs() -> None:
-        if reached(None, [f]).reason == A_REF:
+        if Before([f]).has_refs:
             raise of_outside("Ref", definition_line(f))
 
     with complaints():

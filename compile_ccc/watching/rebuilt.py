@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.base import Composable
-from combinators.identity.bytecode import loaded
+from combinators.identity.bytecode import names_of
 from combinators.identity.rules import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
@@ -169,6 +169,8 @@ class _Rebuild:
                 return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
             case Composable():
                 return value.with_functions([part for _, part in parts])
+            case _:
+                pass
         copy = children(value)[1].unflatten([part for _, part in parts])
         if isinstance(copy, dict | list | deque):
             self.copies.append((value, copy, held(copy)))
@@ -228,4 +230,5 @@ def places(f: types.FunctionType) -> list[tuple[str, Any]]:
     found = [("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not is_empty(cell)] if f.__closure__ else []
     found += [("default", i) for i in range(len(defaults))] if defaults else []
     found += [("keyword", name) for name in f.__kwdefaults__] if f.__kwdefaults__ else []
-    return found + [("global", n) for n in loaded(f.__code__) if n in variables and is_environment(variables[n])]
+    named = names_of(f.__code__).loaded
+    return found + [("global", n) for n in named if n in variables and is_environment(variables[n])]

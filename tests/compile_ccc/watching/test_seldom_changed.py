@@ -6,6 +6,8 @@ Every function here is linear, so its slope is its value at 1, which plain Pytho
 import gc
 import weakref
 from collections import OrderedDict, defaultdict
+from functools import partial
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ def after(changes, f):
 
 def test_a_private_attribute_of_a_class():
     class Model:
-        _settings = {"w": 1.0}
+        _settings: ClassVar = {"w": 1.0}
 
         @property
         def w(self):
@@ -38,13 +40,14 @@ def test_a_private_attribute_of_a_class():
 
 
 def test_the_shape_of_a_captured_array_whose_numbers_nobody_uses():
+    w = np.ones(4)
+
     def put(array):
         nonlocal w
         w = array
 
-    for kind in (np, jnp):
-        w = kind.ones(4)
-        after([lambda kind=kind: put(kind.ones(6)), lambda kind=kind: put(kind.ones((2, 3)))], lambda x: w.shape[0] * x)
+    arrays = (np.ones(6), np.ones((2, 3)), jnp.ones(6), jnp.ones((2, 3)))
+    after([partial(put, array) for array in arrays], lambda x: w.shape[0] * x)
 
 
 def test_a_setting_of_jax_that_holds_for_some_calls():
@@ -90,5 +93,5 @@ def test_containers_that_hold_themselves():
 
 def test_dictionaries_of_other_classes_are_other_arguments():
     f = lambda x, d: d["w"] * x
-    for d in (dict(w=2.0), defaultdict(float, w=3.0), defaultdict(int, w=4.0), OrderedDict(w=5.0), dict(w=6.0)):
+    for d in ({"w": 2.0}, defaultdict(float, w=3.0), defaultdict(int, w=4.0), OrderedDict(w=5.0), {"w": 6.0}):
         assert grad(f)(1.0, d) == d["w"]
