@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import OURS, ArgumentError
 from combinators.memo import Table
 
@@ -75,7 +76,11 @@ jax.tree_util.register_pytree_with_keys(
 
 def as_records(x: Any) -> Any:
     """The value with records for the nodes that take arrays alone; itself if there are none."""
-    form = _flatten(x, None)[1]
+    try:
+        form = _flatten(x, None)[1]
+    except ValueError:  # of a dictionary whose keys have no order
+        check_values(x)
+        raise
     if form.num_nodes == 1 or not _facts(form).particular:
         return x
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
