@@ -9,7 +9,7 @@ from functools import singledispatch
 from hashlib import sha256
 from operator import attrgetter
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary, ref
 
 import jax
@@ -41,24 +41,33 @@ _interned: dict[Hashable, _Term] = {}  # no cache: it says what one term is
 _lock = threading.RLock()  # two threads that make one term get one object
 
 
-class Interned(type):
-    """The metaclass of terms: building a term gives the one object with these fields."""
+class Interned:
+    """The base of terms: building a term gives the one object with these fields.  `fill` is what makes one of them."""
 
-    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+    __slots__ = ("__weakref__", "depth", "facts", "programs")
+    facts: dict[Any, Any]  # what tables remember of it
+    depth: int  # how many combinators are within each other, this one included
+    programs: int  # how many of them hold a program of their own for JAX
+    holds_program: ClassVar[bool] = False
+    fill: ClassVar[Any]
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
         names, defaults = _fields(cls)
         if keywords or len(arguments) != len(names):
             missing = len(names) - len(arguments)
             if keywords or missing > len(defaults):
-                term = super().__call__(*arguments, **keywords)
-                return cls(*(getattr(term, name) for name in names))
+                term = object.__new__(cls)
+                term.fill(*arguments, **keywords)
+                return cls(*[getattr(term, name) for name in names])
             arguments += defaults[-missing:]
         parts: list[Hashable] = [cls]
         terms: list[Any] = []  # that this one is made of
         for a in arguments:
-            if type(type(a)) is Interned:
+            kind = type(a)
+            if kind in constructors:
                 parts.append(a)
                 terms.append(a)
-            elif type(a) is tuple and are_terms(a):
+            elif kind is tuple and are_terms(a):
                 parts.append(a)
                 terms += a
             else:
@@ -70,9 +79,10 @@ class Interned(type):
         depth = max(map(_depth, terms), default=0) + 1
         if depth > TERMS:
             raise _too_deep(depth)
-        term = super().__call__(*arguments)
-        object.__setattr__(term, "depth", depth)
-        object.__setattr__(term, "programs", max(map(_programs_in, terms), default=0) + term.holds_program)
+        term = object.__new__(cls)
+        term.fill(*arguments)
+        _set_depth(term, depth)
+        _set_programs(term, max(map(_programs_in, terms), default=0) + cls.holds_program)
         new = _Term(term, _forget)
         new.key = key
         with _lock:
@@ -83,12 +93,13 @@ class Interned(type):
 
 
 _depth, _programs_in = attrgetter("depth"), attrgetter("programs")
-_TERMS = {Interned}
+constructors: set[type] = set()  # the classes of terms
+_set_depth, _set_programs = [vars(Interned)[name].__set__ for name in ("depth", "programs")]  # of what is frozen
 
 
 def are_terms(values: Sequence[Any]) -> bool:
     """Whether all of these are terms."""
-    return {*map(type, map(type, values))} <= _TERMS
+    return constructors.issuperset(map(type, values))
 
 
 def _too_deep(depth: int) -> DepthError:
@@ -132,7 +143,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
-    if kind in OWN_KEYS or type(kind) is Interned:
+    if kind in OWN_KEYS or kind in constructors:
         return value
     if isinstance(value, _PLAIN):
         return (kind, value)
