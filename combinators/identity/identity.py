@@ -181,7 +181,7 @@ def _array_key(array: Any) -> Hashable:
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
-    return ("array", array.shape, str(array.dtype), weak, _content(array))
+    return ("array", array.shape, array.dtype, weak, _content(array))
 
 
 _SHORT = 256  # bytes that a key holds as they are

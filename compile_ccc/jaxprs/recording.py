@@ -17,7 +17,7 @@ import jax.core
 import jax.extend.core as jex
 
 from combinators import staging
-from combinators.memo import Table
+from combinators.memo import Table, remembered
 from combinators.primitives import bind, operation_of
 from combinators.runs import Runs, codes
 from combinators.terms import Primitive
@@ -168,4 +168,9 @@ def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], result
 
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], aval_of(x).dtype), xs)
+    return jax.tree.map(lambda x: _row_type(aval_of(x)), xs)
+
+
+@remembered(entries=1024)
+def _row_type(type: Any) -> Any:
+    return jax.core.ShapedArray(type.shape[1:], type.dtype)

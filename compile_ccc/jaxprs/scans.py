@@ -9,6 +9,7 @@ import jax
 import jax.extend.core as jex
 
 from combinators.meaning import control
+from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of, current
@@ -33,7 +34,7 @@ def scan(
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
     params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
     wires = recorder.wires((*program.constants, *before, *rows))
-    types = [*(v.aval for v in after), *(jex.unmapped_aval(steps, 0, v.aval) for v in out)]
+    types = [*(v.aval for v in after), *(_of_rows(v.aval, steps) for v in out)]
     results = recorder.append(
         jex.primitives.scan_p,
         {**params, "jaxpr": program.jaxpr, "length": steps, "reverse": reverse, "unroll": unroll},
@@ -42,6 +43,12 @@ def scan(
         jex.no_effects,
     )
     return form.unflatten(results[: len(before)]), out_form.unflatten(results[len(before) :])
+
+
+@remembered(entries=1024)
+def _of_rows(type: Any, steps: int) -> Any:
+    """The type of so many rows of a type."""
+    return jex.unmapped_aval(steps, 0, type)
 
 
 def _passes(program: Program, after: list[Any], out: list[Any]) -> bool:
