@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.numpy as jnp
 
 from combinators import staging
 from combinators.memo import Table, remembered
@@ -24,7 +25,7 @@ from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, copied, current, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, copied, current, shaped, written
 
 
 def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
@@ -168,9 +169,14 @@ def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], result
 
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: _row_type(aval_of(x)), xs)
+    return jax.tree.map(lambda x: shaped(x.shape[1:], aval_of(x).dtype), xs)
+
+
+def zeros(type: Any) -> Any:
+    """Zeros of a shape and a dtype, written out."""
+    return run(_zeros(tuple(type.shape), type.dtype, compat.flags()), [])[0]
 
 
 @remembered(entries=1024)
-def _row_type(type: Any) -> Any:
-    return jax.core.ShapedArray(type.shape[1:], type.dtype)
+def _zeros(shape: tuple[int, ...], dtype: Any, _: Any) -> Program:
+    return record(lambda: jnp.zeros(shape, dtype))

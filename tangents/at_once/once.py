@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
-from compile_ccc.jaxprs.recording import opened, run
+from compile_ccc.jaxprs.recording import opened, run, zeros
 from tangents.at_once.ahead import FEW, free
 from tangents.at_once.sums import Sums
 from tangents.cotangents.calls import Calls
@@ -50,7 +50,7 @@ class Once:
         inside = self._sums.inside((calls, *rest))
         self._inside, self._transposed = _transposed(inside, same) if steps >= LONG else (inside, [])
         self.stacked = [v.aval for v in self._sums.stacked]
-        self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]
+        self.zeros = [zeros(v.aval) for v in self._sums.added]
 
     def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """One step backwards, on its residuals."""

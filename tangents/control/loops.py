@@ -21,7 +21,7 @@ from combinators.terms import Fold, Scan
 from combinators.values import Closure
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import aval_of
-from compile_ccc.jaxprs.recording import record, recorded, row_types
+from compile_ccc.jaxprs.recording import record, recorded, row_types, zeros
 from compile_ccc.jaxprs.scans import scan
 from tangents.at_once.ahead import ahead
 from tangents.at_once.once import Once
@@ -137,7 +137,7 @@ def loop(
             (g_s, total, after), (saved, x, g_out) = carry, row
             kept = run.all_kept(saved, x, after)
             added, stacked, (calls, before, g_x) = once(kept, x, g_s, g_out)
-            g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
+            g_s = {i: before[i] if i in before else zeros(g_s[i]) for i in g_s}
             return (g_s, list(map(plus, total, added)), run.before(kept)), (stacked, calls, g_x)
 
         start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
@@ -224,10 +224,6 @@ def has_functions(x: Any, leaf: IsLeaf) -> bool:
 
 def _stacked(found: Found) -> Found:
     return {i: c.stacked() if isinstance(c, Calls) else c for i, c in found.items()}
-
-
-def _zeros(like: Any) -> Any:
-    return jnp.zeros(like.shape, like.dtype)
 
 
 def _triple(*components: Cotangent) -> Cotangent:

@@ -28,7 +28,7 @@ from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
-from compile_ccc.jaxprs.recording import record, run
+from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.steps import Step
 from tangents.control.loops import described, moving
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
@@ -103,12 +103,12 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         def back(row: Rows, carry: Any) -> Any:
             g_s, total = carry
             g_f, before, _ = pulled(plain.all_kept(row, [], []), [], g_s, {})
-            g_s = {i: before.get(i, jnp.zeros(g.shape, g.dtype)) for i, g in g_s.items()}
+            g_s = {i: before[i] if i in before else zeros(g) for i, g in g_s.items()}
             return g_s, {i: plus(total[i], g_f[i]) for i in total}
 
-        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in pulled.result[0].items()}
+        start = {i: zeros(c) for i, c in pulled.result[0].items()}
         given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
-        g_s, total = backwards(back, (given, zeros))
+        g_s, total = backwards(back, (given, start))
         return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
 
     return result, pullback
