@@ -13,17 +13,18 @@ from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of, current
-from compile_ccc.jaxprs.recording import record, row_types, run
+from compile_ccc.jaxprs.recording import inlined, record, row_types, run
 
 
 def scan(
-    step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
+    step: Callable[[Any, Any], Any] | Program, state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
 ) -> Any:
-    """`lax.scan`: (s, x) ↦ (s', y) along the rows of xs."""
+    """`lax.scan`: (s, x) ↦ (s', y) along the rows of xs, by a function or by a program that is known."""
     recorder = current()
     if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes():
-        return control.scan(step, state, xs, length, reverse, unroll)
-    program = record(step, state, row_types(xs), name="scan")
+        one = (lambda s, x: inlined(step, jax.tree.leaves((s, x)))) if isinstance(step, Program) else step
+        return control.scan(one, state, xs, length, reverse, unroll)
+    program = step if isinstance(step, Program) else record(step, state, row_types(xs), name="scan")
     (before, form), rows = jax.tree.flatten(state), jax.tree.leaves(xs)
     after, out = program.form.unflatten(program.outputs)
     (after, after_form), (out, out_form) = jax.tree.flatten(after), jax.tree.flatten(out)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
-from compile_ccc.jaxprs.recording import opened, run, zeros
+from compile_ccc.jaxprs.recording import run, zeros
 from tangents.at_once.ahead import FEW, free
 from tangents.at_once.sums import Sums
 from tangents.cotangents.calls import Calls
@@ -28,12 +28,13 @@ class Once:
 
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
     `fixed` are its residuals, by their numbers, that are the same in each step.  `stacked` are the types of what is to
-    be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.
+    be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.  What is in
+    calls is not looked into: they are `opened` before.
     """
 
     def __init__(self, pulled: Pulled, fixed: dict[int, Any], steps: int = 1):
         self._pulled = pulled
-        program = opened(pulled.program)
+        program = pulled.program
         found, *rest = pulled.form.unflatten(range(len(program.outputs)))
         summed = {i: number for i, number in found.items() if not isinstance(number, Calls)}
         calls = {i: c for i, c in found.items() if i not in summed}

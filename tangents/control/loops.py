@@ -98,7 +98,7 @@ def loop(
             return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
 
         examples = (structs(after, leaf), structs(out, leaf))
-        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
+        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
         made[:] = [stays, residuals, marks(out, leaf)]
         return release(after), release(out), residuals.kept
 
@@ -117,10 +117,7 @@ def loop(
     products, program = ahead(program, states, inputs)
     run = Step(program, len(residuals.kept), states, len(inputs))
 
-    def body(s: Any, x: Any) -> Any:
-        after, out, kept = run(s, x)
-        return after, (out, kept)
-
+    body = run.alone(lambda after, out, kept: (after, (out, kept)))
     last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse, term.unroll)
     saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
@@ -167,7 +164,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
             g_f, g_x = parts(pb(placed(g, y, leaf)))
             return present(g_f, f, leaf), present(g_x, xs, leaf)
 
-        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x))
+        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x), opened=True)
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
