@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import singledispatch
 from hashlib import sha256
-from operator import attrgetter
 from types import FunctionType
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary, ref
@@ -42,7 +41,10 @@ _lock = threading.RLock()  # two threads that make one term get one object
 
 
 class Interned:
-    """The base of terms: building a term gives the one object with these fields.  `fill` is what makes one of them."""
+    """The base of terms: building a term gives the one object with these fields.
+
+    `fill` is the method that a dataclass has for its fields: it takes names, and says what is missing.
+    """
 
     __slots__ = ("__weakref__", "depth", "facts", "programs")
     facts: dict[Any, Any]  # what tables remember of it
@@ -52,7 +54,7 @@ class Interned:
     fill: ClassVar[Any]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults = _fields(cls)
+        names, defaults, puts, is_checked = _fields(cls)
         if keywords or len(arguments) != len(names):
             missing = len(names) - len(arguments)
             if keywords or missing > len(defaults):
@@ -76,13 +78,17 @@ class Interned:
         known = _interned.get(key)
         if known is not None and (found := known()) is not None:
             return found
-        depth = max(map(_depth, terms), default=0) + 1
-        if depth > TERMS:
-            raise _too_deep(depth)
+        depth = programs = 0
+        for part in terms:
+            depth = part.depth if part.depth > depth else depth
+            programs = part.programs if part.programs > programs else programs
+        if depth >= TERMS:
+            raise _too_deep(depth + 1)
         term = object.__new__(cls)
-        term.fill(*arguments)
-        _set_depth(term, depth)
-        _set_programs(term, max(map(_programs_in, terms), default=0) + cls.holds_program)
+        for put, a in zip(puts, (depth + 1, programs + cls.holds_program, *arguments), strict=True):
+            put(term, a)
+        if is_checked:
+            term.__post_init__()
         new = _Term(term, _forget)
         new.key = key
         with _lock:
@@ -92,9 +98,7 @@ class Interned:
         return found
 
 
-_depth, _programs_in = attrgetter("depth"), attrgetter("programs")
 constructors: set[type] = set()  # the classes of terms
-_set_depth, _set_programs = [vars(Interned)[name].__set__ for name in ("depth", "programs")]  # of what is frozen
 
 
 def are_terms(values: Sequence[Any]) -> bool:
@@ -119,10 +123,11 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The names of the fields of a kind of term, and the defaults of the last ones.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], bool]:
+    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and if it checks them.
 
-    There are no defaults if something else is made of them.
+    There are no defaults if something else is made of them.  What is frozen is set by its slots, `depth` and `programs`
+    first.
     """
     if not is_dataclass(term):
         raise ArgumentError(
@@ -133,7 +138,9 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         )
     names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
-    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
+    is_checked = hasattr(term, "__post_init__")
+    puts = [getattr(term, name).__set__ for name in ("depth", "programs", *names)]
+    return tuple(names), () if is_checked else tuple(defaults[first:]), puts, is_checked
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:
