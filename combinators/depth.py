@@ -64,7 +64,8 @@ def check_values(x: Any) -> None:
     level, depth = [x], 0
     while not _leaves.issuperset(map(type, level)):
         depth += 1
-        check_depth(depth)
+        if depth > VALUES:
+            check_depth(depth)
         level = [part for node in level if type(node) not in _leaves for part in one_level(node)]
 
 

@@ -44,7 +44,8 @@ def real(name: str, number: Any, zero: bool = False) -> float:
 def flags(**settings: Any) -> None:
     """Raises `ArgumentError` for settings, given by their names, that are not True or False."""
     for name, setting in settings.items():
-        one_of(name, setting, (False, True), "it is a truth value of Python")
+        if type(setting) is not bool:
+            one_of(name, setting, (False, True), "it is a truth value of Python")
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any], hint: str) -> None:
@@ -69,6 +70,12 @@ def no_keywords(f: object, keywords: Mapping[str, Any]) -> None:
             got=", ".join(keywords),
             hint="functions that are values, and terms, have no names for their arguments: write f(x)",
         )
+
+
+def check_function(f: Any, expected: str = "a Python function, an arrow, a term or a closure") -> None:
+    """Raises `ArgumentError` for what cannot be called."""
+    if not callable(f):
+        raise ArgumentError("this is no function", expected=expected, got=repr(f), hint="write lambda x: ...")
 
 
 def place(key: Any) -> int:

@@ -16,7 +16,7 @@ import jax
 from combinators.errors import OURS, ArgumentError
 from combinators.memo import Table
 
-_TOLERANT = ("builtins", "collections", *OURS)  # packages whose classes take anything
+_TOLERANT = OURS | {"builtins", "collections"}  # packages whose classes take anything
 
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
@@ -111,13 +111,13 @@ def _facts(form: Any) -> _Facts:
     if found is None:
         kinds = set(_kinds(form))
         found = _facts_of(form, kinds)
-        if not any(_package(kind) in OURS for kind in kinds):  # the form of a closure would keep its code alive
+        if OURS.isdisjoint(map(_package, kinds)):  # the form of a closure would keep its code alive
             _known.put(form, found)
     return found
 
 
 def _facts_of(form: Any, kinds: set[type]) -> _Facts:
-    foreign = not all(_package(kind) in _TOLERANT for kind in kinds)
+    foreign = not {*map(_package, kinds)} <= _TOLERANT
     return _Facts(foreign and _takes_arrays_alone(form), Record in kinds)
 
 

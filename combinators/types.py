@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import jax
@@ -145,9 +145,18 @@ def require_values(values: Any) -> None:
 
 
 def no_types(values: Any) -> None:
-    """Raises `ArgumentError` for types among values."""
+    """Raises `ArgumentError` for types among values, and for what is no pytree."""
     check_values(values)
-    for leaf in jax.tree.leaves(values):
+    try:
+        leaves = jax.tree.leaves(values)
+    except ValueError as error:
+        raise ArgumentError(
+            "the keys of a dictionary have no order",
+            expected="keys of one type, such as text",
+            got=str(error.__cause__ or error),
+            hint="write d['1'] for d[1] where other keys are text",
+        ) from error
+    for leaf in leaves:
         _no_type(leaf)
 
 
@@ -202,9 +211,7 @@ _TYPED = (Tensor, Function, Opaque, jax.ShapeDtypeStruct, jax.core.ShapedArray)
 def leaf_type(leaf: Any) -> Tensor | Function:
     """The type of a leaf: see `type_of`."""
     if isinstance(leaf, _TYPED):
-        return (
-            leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else _of_aval(leaf)
-        )
+        return leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else of_aval(leaf)
     try:
         aval = jax.typeof(leaf)
     except (TypeError, AttributeError, OverflowError):
@@ -221,7 +228,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
-    return _of_aval(aval)
+    return of_aval(aval)
 
 
 def Array(n: int, type: Type) -> Type:
@@ -256,7 +263,8 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
 
 
 @remembered(entries=8192)
-def _of_aval(aval: Any) -> Tensor:
+def of_aval(aval: Any) -> Tensor:
+    """The type of an array by JAX's word for it, an abstract value or a `ShapeDtypeStruct`."""
     if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
         raise UnsupportedError(
             "this changes while a program runs, and is no value",
@@ -282,9 +290,10 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
-    if jax.tree_util.all_leaves((product,)):
+    inside = chain((False,), repeat(True))  # the product itself is looked at first; it may hold itself
+    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda _: next(inside))
+    if form == LEAF:
         return [(None, product)], LEAF
-    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=partial(operator.is_not, product))
     return [(getattr(path[-1], _NAMES.get(type(path[-1]), "key")), component) for path, component in pairs], form
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
+import jax
+import numpy as np
+
 from combinators.base import Composable, holds_functions
 from combinators.building import compose, prod
 from combinators.context import Context, extend
 from combinators.depth import deep
-from combinators.edges import no_keywords
-from combinators.errors import ArgumentError
+from combinators.edges import check_function, no_keywords
 from combinators.meaning.evaluate import applied, apply_closure
 from combinators.meaning.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, parts
@@ -28,7 +30,8 @@ from compile_ccc.tracing.arguments import argument_type, bound, holds_function, 
 from compile_ccc.tracing.captures import captures
 from compile_ccc.tracing.function import Found, Joined
 from compile_ccc.tracing.keeping import traced
-from compile_ccc.tracing.stage import NOT_GIVEN, Given
+from compile_ccc.tracing.traced import NOT_GIVEN, Given
+from compile_ccc.watching.handed import order_of, write
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,11 @@ class Arrow(Composable):
     """An arrow of Python functions and combinators: a term with holes, in which the functions stand.  See `ccc`."""
 
     def __init__(self, f: Any):
+        check_function(f)
         self.term = f if isinstance(f, Term) else Operator(Hole(f))
         self.functions = functions_in(self.term)  # where a walk over what a program reads finds them
         self._calls = Dispatch(applied)
-        if not isinstance(f, Term) and callable(f):
+        if not isinstance(f, Term):
             functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -220,14 +224,15 @@ def closed_over_static(
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
+    What f changed in arguments that are not asked for is changed when this returns, but for the arguments that it gives.
     """
-    static = {i: x for i, x in enumerate(arguments) if i not in asked and is_static(x)}
-    if not static:
-        closure, found = located(f, arguments, asked)
-        return closure, arguments, asked, found
+    static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
     of_others, some, others = _closed_over(f, arguments, static)
-    places = tuple(map(others.index, asked))
+    places = tuple(map(others.index, asked)) if static else asked
     closure, found = located(of_others, some, places)
+    if isinstance(found, Found) and found.traced.written:
+        some = jax.tree.map(lambda v: v.copy() if isinstance(v, np.ndarray) else v, some)
+        write(found.traced.written)
     return closure, some, places, found
 
 
@@ -254,17 +259,12 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
         if i in asked:
             varied += range(len(leaves), len(leaves) + len(own))
         leaves += own
-    return Given(tuple(leaves), frozenset(varied))
+    kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
+    return Given(tuple(leaves), frozenset(varied), kept, order_of(kept))
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:
-    if not callable(f):
-        raise ArgumentError(
-            "this is no function",
-            expected="a Python function, an arrow, a term or a closure",
-            got=repr(f),
-            hint="write lambda x: ...",
-        )
+    check_function(f)
     captured = captures(f)
     types = tuple(map(argument_type, spread(f, arguments)))
     return Found(f, captured, traced(f, captured, pack(types), len(types), given))

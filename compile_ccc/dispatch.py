@@ -23,6 +23,7 @@ from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing.function import Found, Joined
+from compile_ccc.watching.handed import Order, keys_of
 from compile_ccc.watching.watch import Variable, Watch
 
 MISSED = object()
@@ -78,6 +79,7 @@ class _Ground:
     variables: list[tuple[int, Variable]]  # by their places in the environment
     classes: bool  # whether it depends on the classes of what it is given
     told: Sequence[_Told]
+    order: Order  # of the entries of dictionaries in arguments
 
 
 class _Entry:
@@ -88,19 +90,21 @@ class _Entry:
     ):
         self.form, self.types, self.run = form, types, run  # form and types are those of the arguments
         self.watch, self.variables, self.classes = ground.watch, ground.variables, ground.classes
-        self.told = ground.told
+        self.told, self.order = ground.told, ground.order
         self.origins: list[Origin] | None = origins  # of the functions that it is given, if it gives functions
         self._environment = environment
         self._has_functions = any(isinstance(value, Closure) for value in environment)
 
-    def holds(self, leaves: Sequence[Any]) -> bool:
+    def holds(self, arguments: tuple[Any, ...], leaves: Sequence[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
+        if self.order and any(keys_of(arguments[i]) != keys for i, keys in self.order):
+            return False
         return not self.told or all(told.again(leaves) for told in self.told)
 
     def is_replaced_by(self, other: _Entry) -> bool:
         """Whether the other is for arguments of the same types, on the same path."""
         same = len(self.told) == len(other.told) and all(map(_are_one, self.told, other.told))
-        return same and (self.form, self.types) == (other.form, other.types)
+        return same and (self.form, self.types, self.order) == (other.form, other.types, other.order)
 
     def leaves(self) -> list[Any]:
         """The leaves of the environment, as they are now.  Raises `Changed`."""
@@ -134,7 +138,7 @@ class Dispatch(Remembered):
                 try:
                     if not entry.watch.holds():
                         return MISSED
-                    if not entry.holds(leaves):
+                    if not entry.holds(arguments, leaves):
                         continue
                     result = entry.run(*entry.leaves(), *leaves)
                     return result if entry.origins is None else restored(result, entry.origins, joint(entry.origins))
@@ -205,7 +209,7 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
         places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
         variables += [(place, slots[i]) for place, i in places if i in slots]
     classes = any(one.traced.answers is not None for one, _ in parts)
-    return _Ground(watch, variables, classes, told)
+    return _Ground(watch, variables, classes, told, parts[0][0].traced.order if len(parts) == 1 else ())
 
 
 def _watch(found: Found) -> Watch:

@@ -69,6 +69,8 @@ class Interned:
             if kind in constructors:
                 parts.append(a)
                 terms.append(a)
+            elif kind in OWN_KEYS:
+                parts.append(a)
             elif kind is tuple and are_terms(a):
                 parts.append(a)
                 terms += a
@@ -162,7 +164,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     if isinstance(value, _SEQUENCES):
         if kind is tuple and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[key_of(v, levels - 1) for v in value])
+        return (kind, *[v if type(v) in OWN_KEYS else key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
         return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
     if isinstance(value, FUNCTIONS):

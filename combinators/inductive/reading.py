@@ -165,7 +165,7 @@ def _fits(values: Any, dtype: Any) -> bool:
     if values.dtype.kind not in "biufc" and not jnp.issubdtype(values.dtype, np.number):
         return False
     if dtype.kind in "biu" and values.dtype.kind in "biu":
-        return bool(np.all(values.astype(dtype) == values)) and (dtype.kind == "b") == (values.dtype.kind == "b")
+        return bool((values.astype(dtype) == values).all()) and (dtype.kind == "b") == (values.dtype.kind == "b")
     return np.can_cast(values.dtype, dtype, "same_kind")
 
 

@@ -17,6 +17,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
 
 from combinators import staging
 from combinators.errors import UnsupportedError, user_line
@@ -97,7 +98,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 with jex.set_current_trace(self):
                     return primitive.to_lojax(*wires, **params)
             self.is_high = True
-        if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
+        if compat.is_written_by_jax(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
             results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
@@ -149,10 +150,11 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
         given = self.wires((*program.constants, *values))
-        atoms = [*map(_atom, given), *program.literals]
+        literals, steps, outputs = program.in_places
+        atoms = [*map(_atom, given), *literals]
         if program.is_high:
             self.is_high = True
-        for equation, places, types in program.steps:
+        for equation, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
             if self._opened and (inner := compat.called(equation)) is not None:
                 given_inside = [Wire(self, atom) for atom in operands]
@@ -164,7 +166,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if equation.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
-        return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
+        return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
 
 
 def copied(e: Any, operands: list[Any], results: list[Any]) -> Any:
@@ -192,7 +194,7 @@ class Tape:
 
     def __init__(self, f: Callable[..., Any], *arguments: Any, opened: bool = False):
         leaves, form = jax.tree.flatten(arguments)
-        self._inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
+        self._inputs = [jex.Var(leaf if type(leaf) is ShapedArray else aval_of(leaf)) for leaf in leaves]
         self.recorder = Recorder(opened)
         with jex.set_current_trace(self.recorder):
             self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
@@ -275,10 +277,10 @@ def aval_of(leaf: Any) -> Any:
         return leaf.aval
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return shaped(leaf.shape, leaf.dtype, leaf.weak_type)
-    return leaf if isinstance(leaf, jax.core.ShapedArray) else jax.typeof(leaf)
+    return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
 
 
 @remembered(entries=4096)
 def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> Any:
     """JAX's type of arrays of this shape and dtype."""
-    return jax.core.ShapedArray(shape, dtype, weak_type=weak)
+    return ShapedArray(shape, dtype, weak_type=weak)

@@ -8,6 +8,7 @@ or copied into the program that is being written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -56,14 +57,16 @@ class Compiled:
         self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
-        inside = True in [isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)]
-        return (self._part if inside else self.runs)(static, *arguments)
+        leaves, form = jax.tree.flatten(arguments)
+        if True in [isinstance(leaf, jax.core.Tracer) for leaf in leaves]:
+            return self._part(static, *arguments)
+        return self.runs.program(static, arguments, leaves, form)(*leaves)
 
     def _part(self, static: Any, *arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return self._f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
-        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), compat.flags())
+        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), staging.settings())
         program = self.programs.get(key)
         if program is None:
             program = record(partial(self._f, static), *arguments, name=self._f.__name__)
@@ -115,12 +118,21 @@ def hoisted(program: Program) -> Program:
     return Program.pruned(list(known), inputs, program.outputs, rest, program.form, program.name, program.is_high)
 
 
-def operation(term: Primitive, types: Sequence[Any]) -> Program:
+def opened(program: Program) -> Program:
+    """The program with what its calls do in the place of the calls."""
+    if not any(map(compat.called, program.equations)):
+        return program
+    inputs = program.variables[len(program.constants) :]
+    found = record(lambda *xs: run(program, xs), *map(_type, inputs), name=program.name, opened=True)
+    return replace(found, form=program.form)
+
+
+def operation(term: Primitive, types: Sequence[Any], setting: Any) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
     holds_programs = staging.holds_programs(params)
-    if not (holds_programs or compat.has_named_axes() or compat.is_staged_otherwise(primitive)):
-        found = staging.known(primitive, params, tuple(types), staging.settings())
+    if not (holds_programs or compat.is_written_by_jax(primitive)):
+        found = staging.known(primitive, params, tuple(types), setting)
         if found is not None:
             return _single(primitive, params, types, *found)
     return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)

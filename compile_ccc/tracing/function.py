@@ -17,7 +17,7 @@ import numpy as np
 from combinators.building import compose
 from combinators.context import Context
 from combinators.depth import deep
-from combinators.errors import ArgumentError
+from combinators.edges import check_function
 from combinators.meaning.infer import abstract, infer
 from combinators.meaning.operators import rebuilt
 from combinators.origins import NOWHERE
@@ -29,7 +29,8 @@ from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.keeping import traced
 from compile_ccc.tracing.lifting import lifted
-from compile_ccc.tracing.stage import Traced, stage, trace_anew
+from compile_ccc.tracing.stage import stage, trace_anew
+from compile_ccc.tracing.traced import Traced
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,7 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
     dom = pack(tuple(map(argument_type, domain)))
     if isinstance(f, Closure | Opaque) and not active_traces.get():
         return f
-    if not callable(f):
-        raise ArgumentError(
-            "this is no function", expected="a Python function", got=repr(f), hint="function(f, domain)"
-        )
+    check_function(f, "a Python function")
     if not active_traces.get():
         return close(f, dom, len(domain))
     if isinstance(f, Closure):
@@ -79,7 +77,7 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     own = active_traces.get()[-1]
     captured = captures(f)
     types = [argument_type(v) for v in captured.values]
-    program, cod, _, _ = stage(f, captured, types, dom, arity, own)
+    program, cod, *_ = stage(f, captured, types, dom, arity, own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)

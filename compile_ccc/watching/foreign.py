@@ -125,9 +125,9 @@ def slots_of(kind: type) -> list[str]:
 
 def is_of_python(kind: type, slots: int) -> bool:
     """Whether the objects of a class have no state but attributes, slots, and what containers hold."""
-    bases = (base for base in CONTAINERS if issubclass(kind, base))
+    base = [*filter(functools.partial(issubclass, kind), CONTAINERS), object][0]
     counted = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    return kind.__basicsize__ <= next(bases, object).__basicsize__ + 8 * counted
+    return kind.__basicsize__ <= base.__basicsize__ + 8 * counted
 
 
 def fixed_parts(form: Any) -> Iterator[Any]:

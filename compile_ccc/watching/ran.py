@@ -135,14 +135,16 @@ def is_odd(kind: type) -> bool:
 def _tool() -> int | None:
     """The number under which Python reports to us."""
     monitoring = sys.monitoring
-    taken = next((n for n in _TOOLS if monitoring.get_tool(n) == _NAME), None)
-    free = next((n for n in _TOOLS if monitoring.get_tool(n) is None), None)
-    if taken is None and free is not None:  # once: what is disabled, is disabled for a number
+    owners = list(map(monitoring.get_tool, _TOOLS))
+    if _NAME in owners:
+        return _TOOLS[owners.index(_NAME)]
+    free = _TOOLS[owners.index(None)] if None in owners else None
+    if free is not None:  # once: what is disabled, is disabled for a number
         monitoring.use_tool_id(free, _NAME)
         monitoring.register_callback(free, monitoring.events.PY_START, functools.partial(_started, free))
         monitoring.register_callback(free, monitoring.events.CALL, classes.called)
         atexit.register(monitoring.set_events, free, 0)  # before modules are taken apart
-    return free if taken is None else taken
+    return free
 
 
 def _count(tool: int, change: int) -> None:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import attribute_names
+from combinators.identity.bytecode import names_of
 from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, global_names, has_rule, is_empty, is_global_of_jax, walked
 from combinators.types import Opaque
@@ -101,5 +101,5 @@ def _read(f: types.FunctionType) -> list[Any]:
         value = f.__globals__[name]
         read.append(value)
         if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
-            read += [vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value)]
+            read += [vars(value)[name] for name in names_of(f.__code__).attributes if name in vars(value)]
     return read

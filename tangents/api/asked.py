@@ -24,8 +24,11 @@ type Located = tuple[
 ]  # what is static, f as a closure, its argument, its trace
 
 
-def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Located]) -> Callable[..., Any]:
-    """The function of f's arguments that applies an operation to f as a closure, `on` these arguments."""
+def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...], int], Located]) -> Callable[..., Any]:
+    """The function of f's arguments that applies an operation to f as a closure, `on` these arguments.
+
+    `on` is also told how many of them came by position; those by name, which have places too, are the rest.
+    """
     calls = Dispatch(operation.runs)
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
@@ -35,7 +38,7 @@ def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...]], Loca
     @deep
     @asking_in_rules
     def called(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        static, closure, x, found = on(*positional(f, arguments, keywords))
+        static, closure, x, found = on(*positional(f, arguments, keywords), len(arguments))
         result = operation(static, closure, x)
         calls.note(arguments, static, closure, x, None if keywords else found, result)
         return result
@@ -56,10 +59,12 @@ def is_one(argnums: Any) -> bool:
 
 
 def asked_arguments(
-    argnums: int | Sequence[int], arguments: tuple[Any, ...], allow_int: bool = False
+    argnums: int | Sequence[int], arguments: tuple[Any, ...], by_position: int, allow_int: bool = False
 ) -> tuple[int, ...]:
-    """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete."""
-    no_types(arguments)
+    """The places, from 0, of the arguments that `argnums` names; raises for what is not there, or discrete.
+
+    Below 0 it counts back from the last one that came by position, as in JAX.
+    """
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
     if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
         raise ArgumentError(
@@ -69,22 +74,24 @@ def asked_arguments(
             hint="arguments are named by their places, which count from 0",
         )
     for i in numbers:
-        if not -len(arguments) <= i < len(arguments):
+        if not -by_position <= i < len(arguments):
             raise ArityError(
                 "argnums names an argument that is not there",
                 expected=f"below {len(arguments)}",
                 got=str(i),
-                hint="argnums counts the arguments from 0, keywords in the places that they have in the signature",
+                hint="argnums counts the arguments from 0, keywords in the places that they have in the signature; "
+                "below 0, from the last one by position",
             )
         if type(arguments[i]) is float:
             continue
+        no_types(arguments[i])
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]
-        if True not in real and not allow_int:
+        if real and True not in real and not allow_int:
             raise NotDifferentiableError(
                 f"the gradient by argument {i} is asked for, and it is discrete",
                 expected="an argument with floating-point numbers or functions in it",
                 got=argument_type(arguments[i]),
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
-    return tuple([i % len(arguments) for i in numbers])
+    return tuple([i + by_position if i < 0 else i for i in numbers])

@@ -38,8 +38,8 @@ def of_arguments(
     """
     argnums = _positions(argnums)
 
-    def on(g: Any, arguments: tuple[Any, ...]) -> Located:
-        asked = asked_arguments(argnums, arguments, allow_int)
+    def on(g: Any, arguments: tuple[Any, ...], by_position: int) -> Located:
+        asked = asked_arguments(argnums, arguments, by_position, allow_int)
         if holomorphic:
             _check_complex([arguments[i] for i in asked])
         h = setting_aside(g, arguments, asked) if has_aux else g

@@ -16,6 +16,7 @@ from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import run, zeros
 from tangents.at_once.ahead import FEW, free
+from tangents.at_once.branches import lifted
 from tangents.at_once.sums import Sums
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.residuals import Pulled
@@ -34,10 +35,10 @@ class Once:
 
     def __init__(self, pulled: Pulled, fixed: dict[int, Any], steps: int = 1):
         self._pulled = pulled
-        program = pulled.program
-        found, *rest = pulled.form.unflatten(range(len(program.outputs)))
+        found, *rest = pulled.form.unflatten(range(len(pulled.program.outputs)))
         summed = {i: number for i, number in found.items() if not isinstance(number, Calls)}
         calls = {i: c for i, c in found.items() if i not in summed}
+        program = lifted(pulled.program, summed.values())
         inputs = program.variables[len(program.constants) :]
         constants = list(zip(inputs, pulled.sources, strict=False))
         same = {v: s.at for v, s in constants if s.kind == "outside"}

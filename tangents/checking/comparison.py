@@ -106,7 +106,7 @@ def compare(
     if tolerance is not None:
         real("the tolerance", tolerance, zero=True)
     scalar = named(lambda *xs: _first(f(*xs)), f) if has_aux else f
-    point = Point(scalar, arguments, asked_arguments(argnums, arguments))
+    point = Point(scalar, arguments, asked_arguments(argnums, arguments, len(arguments)))
     if not point.numbered:
         raise NotDifferentiableError(
             "there is no gradient to compare",

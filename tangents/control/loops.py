@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators import staging
 from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
-from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, recorded, row_types, zeros
 from compile_ccc.jaxprs.scans import scan
@@ -211,7 +211,7 @@ _held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  #
 def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
     """All that the marks of what is worked out from x depend on."""
     leaves, form = jax.tree.flatten(release(x))
-    return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
+    return form, marks(x, leaf), tuple(map(aval_of, leaves)), staging.settings()
 
 
 def has_functions(x: Any, leaf: IsLeaf) -> bool:

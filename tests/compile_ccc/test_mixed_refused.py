@@ -31,6 +31,7 @@ REFUSED = {
     "a keyword for a product": (lambda: C.prod(lambda x: x)(x=1.0), C.errors.ArityError, "by position"),
     "a number among the parts": (lambda: C.prod(jnp.sin, 1.0), C.errors.ArgumentError, "argument 1 of prod"),
     "a number after a function": (lambda: ccc(jnp.sin) >> 1.0, C.errors.ArgumentError, "argument 1 of compose"),
+    "a number as a function": (lambda: ccc(3), C.errors.ArgumentError, "expected: a Python function"),
     "a term with a hole": (lambda: (C.id >> jnp.sin).term(1.0), C.errors.ArgumentError, "ccc(sin)"),
     "a function where a value is needed": (lambda: C.id(jnp.sin), C.errors.UntypedFunctionError, "function(f, C.T"),
 }  # fmt: skip

@@ -88,6 +88,12 @@ def test_what_the_conventions_are():
     np.testing.assert_array_equal(grad(lambda x: jnp.sort(x)[1])(jnp.array([1.0, 1.0, 1.0])), [0.0, 1.0, 0.0])  # stable
 
 
+def test_the_slope_of_acosh_far_out_and_where_it_has_no_value():
+    slope = grad(lambda x: jnp.arccosh(x))
+    np.testing.assert_allclose(slope(jnp.float32(1e25)), 1e-25, rtol=1e-5)  # 1 / √(x² - 1), whose square overflows
+    assert np.isnan(slope(-2.0))
+
+
 # NaN
 
 NAN = {

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from combinators.errors import ArgumentError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from tangents import (
     grad,
     grad_and_hvp,
@@ -186,6 +186,21 @@ def test_argnums_may_be_any_sequence_of_integers():
     f = lambda x, y: x * y**2
     assert grad(f, np.int64(1))(2.0, 3.0) == 12.0
     assert grad(f, range(2))(2.0, 3.0) == (9.0, 12.0) == grad(f, [0, -1])(2.0, 3.0)
+
+
+def test_argnums_below_zero_count_the_arguments_by_position():
+    scaled = lambda x, y, scale=1.0: scale * x * y**2
+    close(grad(scaled, -1)(2.0, 3.0, scale=5.0), 5 * 2 * 2 * 3)
+    close(grad(scaled, (-1, 0))(2.0, 3.0, scale=5.0), (5 * 2 * 2 * 3, 5 * 3**2))
+    close(hessian(scaled, -2)(2.0, 3.0, scale=5.0), 0.0)
+    with pytest.raises(ArityError, match="argnums names an argument that is not there"):
+        grad(scaled, -3)(2.0, 3.0, scale=5.0)
+
+
+def test_an_argument_without_numbers_has_the_gradient_without_numbers():
+    loss = lambda layers, x: sum(layers) + x**2
+    assert grad(loss)([], 3.0) == []
+    assert value_and_grad(lambda x, rest: x**2, (1, 0))(3.0, {"a": None}) == (9.0, ({"a": None}, 6.0))
 
 
 def test_the_gradient_comes_with_its_derivative_along_a_vector():

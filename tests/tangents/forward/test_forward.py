@@ -13,7 +13,7 @@ import combinators as C
 from combinators import Context
 from combinators.terms import Fold, Map, Scan
 from compile_ccc import ccc, function, trace
-from tangents import check, grad, hvp, jvp, vjp
+from tangents import check, grad, hessian, hvp, jvp, vjp
 from tests.counted import all_equations, chain, equations
 from tests.tangents import test_gradients
 from tests.tangents.test_gradient_conventions import KINKS
@@ -118,6 +118,19 @@ def test_the_tangent_of_a_function_is_that_of_what_it_captured():
     triple = function(lambda x: w * x, S)
     y, t = jvp(lambda f, x: f(f(x)), (triple, 2.0), (jax.tree.map(lambda _: 1.0, triple), 0.5))
     assert (y, t) == (18.0, 2 * 3.0 * 2.0 + 9.0 * 0.5)
+
+
+def test_results_of_a_stated_pullback_that_do_not_vary_have_no_tangent(x64):
+    cube = lambda x: (0.0, x**3, 7)
+    stated = jax.custom_vjp(cube)
+    stated.defvjp(lambda x: (cube(x), x), lambda x, g: (3.0 * x**2 * g[1],))
+
+    def f(x):
+        zero, y, n = stated(x)
+        return n * x * y + jnp.sqrt(zero)
+
+    assert jvp(f, (2.0,), (1.0,)) == (7 * 2.0**4, 28 * 2.0**3)
+    assert hessian(f)(2.0) == 84 * 2.0**2
 
 
 def test_a_function_that_comes_out_has_a_closure_as_its_tangent():
