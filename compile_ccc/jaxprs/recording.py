@@ -156,7 +156,7 @@ def row_types(xs: Any) -> Any:
 
 def zeros(type: Any) -> Any:
     """Zeros of a shape and a dtype, written out."""
-    return run(_zeros(tuple(type.shape), type.dtype, compat.flags()), [])[0]
+    return run(_zeros(tuple(type.shape), type.dtype, staging.settings()), [])[0]
 
 
 @remembered(entries=1024)
