@@ -78,7 +78,6 @@ class Function:
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
-
         leaves, form = jax.tree.flatten((self.dom, self.cod))
         try:
             kind = kind_with((form, tuple(leaves)))
@@ -147,8 +146,7 @@ def require_values(values: Any) -> None:
 def no_types(values: Any) -> None:
     """Raises `ArgumentError` for types among values."""
     check_values(values)
-    for leaf in jax.tree.leaves(values):
-        _no_type(leaf)
+    list(map(_no_type, jax.tree.leaves(values)))
 
 
 def _no_type(leaf: Any) -> None:
@@ -289,6 +287,5 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
 
 def _short(dtype: Any) -> str:
-    kinds = {"f": "f", "i": "i", "u": "u", "c": "c"}
     kind = getattr(dtype, "kind", "V")
-    return f"{kinds[kind]}{8 * dtype.itemsize}" if kind in kinds else str(dtype).replace("bfloat", "bf")
+    return f"{kind}{8 * dtype.itemsize}" if kind in "fiuc" else str(dtype).replace("bfloat", "bf")

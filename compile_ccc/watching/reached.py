@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import names_of
-from combinators.identity.identity import Interned
+from combinators.identity.identity import constructors
 from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
 from combinators.values import Closure
@@ -109,7 +109,7 @@ class Walk(Places):
 
     def value(self, value: Any, held: bool) -> None:
         """Watches a value; if it is `held` by functions of others, what it can call may have run."""
-        if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
+        if type(value) in constructors or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
         if type(value) not in PARTS and self.is_odd(type(value)):
