@@ -60,10 +60,14 @@ class Program:
 
     def only(self, numbers: Sequence[int]) -> Program:
         """The program of its outputs with these numbers."""
+        return self.giving([self.outputs[i] for i in numbers])
+
+    def giving(self, values: Any) -> Program:
+        """The program of these of its values, a pytree."""
         constants = list(zip(self.variables, self.constants, strict=False))
-        inputs = self.variables[len(constants) :]
-        facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
-        return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
+        outputs, form = jax.tree.flatten(values)
+        facts = (form, self.name, self.is_high)
+        return Program.pruned(constants, self.variables[len(constants) :], outputs, self.equations, *facts)
 
     def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
         """The program of some of its values from its constants and from others of its values, which are known."""

@@ -16,10 +16,12 @@ import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import ShapedArray
 
 from combinators import staging
 from combinators.errors import UnsupportedError, user_line
+from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program, literal_of
@@ -110,6 +112,17 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         return self.copy(written(bind, *[wire.aval for wire in wires]), wires)
 
     process_custom_vjp_call = process_custom_jvp_call
+
+    def process_shard_map(self, primitive: Any, function: Any, values: Any, **params: Any) -> Any:
+        """Appends a program for each device, which JAX writes down; JAX gives its results in a tree of its own."""
+        wires, trees = self.wires(values), list[Any]()
+
+        def bind(*operands: Any) -> list[Any]:
+            trees.append(primitive.bind(*operands, subfuns=(function,), **params))
+            return list(trees[-1])
+
+        results = iter(self.copy(written(bind, *[wire.aval for wire in wires]), wires))
+        return trees[-1].map(lambda _: next(results))
 
     def append(
         self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
@@ -229,6 +242,22 @@ def current() -> Recorder | None:
     return trace if type(trace) is Recorder else None
 
 
+def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The results of an operation, which is written down at once if a program is being written: JAX asks nothing."""
+    recorder = current()
+    results = (
+        primitive.bind(*operands, **primitive.get_bind_params(params))
+        if recorder is None
+        else recorder.process_primitive(primitive, operands, params)
+    )
+    return list(results) if primitive.multiple_results else [results]
+
+
+def added(x: Any, y: Any) -> Any:
+    """x + y, of one shape and dtype."""
+    return applied(jex.primitives.add_p, (x, y), {})[0] if aval_of(x) == aval_of(y) and current() else lax.add(x, y)
+
+
 def silently[T](f: Callable[[], T]) -> T:
     """f(), written down without effects in the program that is being written: they have been in it before."""
     recorder = current()
@@ -258,5 +287,11 @@ def aval_of(leaf: Any) -> Any:
     if type(leaf) is Wire:
         return leaf.aval
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+        return shaped(leaf.shape, leaf.dtype, leaf.weak_type)
     return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
+
+
+@remembered(entries=4096)
+def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> Any:
+    """JAX's type of arrays of this shape and dtype."""
+    return ShapedArray(shape, dtype, weak_type=weak)

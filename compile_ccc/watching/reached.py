@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import names_of
-from combinators.identity.identity import Interned
+from combinators.identity.identity import constructors
 from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
 from combinators.values import Closure
@@ -109,7 +109,7 @@ class Walk(Places):
 
     def value(self, value: Any, held: bool) -> None:
         """Watches a value; if it is `held` by functions of others, what it can call may have run."""
-        if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
+        if type(value) in constructors or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
         if type(value) not in PARTS and self.is_odd(type(value)):
@@ -144,6 +144,8 @@ class Walk(Places):
             case Closure() if self.ran is None:
                 pass  # what it captured is environment
             case weakref.ref():
+                if not isinstance(value(), type | None):  # what is watched would live on
+                    raise Unwatched("a weak reference")
                 self.watch.answers.append((value, value()))
                 self.push((value(),), held)
             case jax.Ref():
@@ -246,7 +248,7 @@ class Walk(Places):
             self.watch.whole(vars(base).keys())
             self.watch.whole(vars(base).values())
             self.watch.attributes.append((base, "__mro__", base.__mro__))
-            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.startswith("_"))
+            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.endswith("_"))
             self.push((type(base),))
 
     def builtin(self, f: Any) -> None:

@@ -27,7 +27,7 @@ from compile_ccc.watching.ran import is_odd, is_own
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts hold no functions
 _CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
-_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
+_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
 
 def has_lasting_rules(f: Any) -> bool:
@@ -53,7 +53,7 @@ def _reached(f: Any) -> list[Any]:
         kind = type(value)
         if kind in PLAINEST or id(value) in seen:
             continue
-        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS)):
             continue
         seen[id(value)] = value
         if has_rule(value):

@@ -28,7 +28,7 @@ from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
-from compile_ccc.jaxprs.recording import record, run
+from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
 from tangents.control.loops import described, moving
@@ -105,7 +105,7 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         def back(row: Rows, carry: Any) -> Any:
             g_s, total = carry
             added, stacked, (_, before, _) = once(plain.all_kept(row, [], []), [], g_s, {})
-            g_s = {i: before.get(i, jnp.zeros(g.shape, g.dtype)) for i, g in g_s.items()}
+            g_s = {i: before[i] if i in before else zeros(g) for i, g in g_s.items()}
             return (g_s, list(map(plus, total, added))), stacked
 
         def block(rows: Rows, count: Any, size: int, carry: Any) -> Any:
@@ -115,9 +115,9 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
             sums = once.totals(added, stacked, kept, [], g_s, {}, valid=valid)
             return g_s, {i: plus(total[i], sums[i]) for i in total}
 
-        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in pulled.result[0].items()}
+        start = {i: zeros(c) for i, c in pulled.result[0].items()}
         given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
-        g_s, total = backwards(block, (given, zeros))
+        g_s, total = backwards(block, (given, start))
         return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
 
     return result, pullback
@@ -146,7 +146,7 @@ def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any
             g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
             return present(g_f, f, leaf), present(g_s, state, leaf), {}
 
-        residuals = Residuals(pull, (structs(after, leaf), {}), outside, ())
+        residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
         made[:] = [stays, residuals]
         return release(after), residuals.kept
 
