@@ -15,6 +15,7 @@ from benchmarks.cold import cold_ratio
 from benchmarks.loops import LOOPS, loop_row
 from benchmarks.measure import Row, compare, gradient_error
 from benchmarks.models import MODELS
+from benchmarks.optimiser import SHORT, optimiser_row
 from benchmarks.peers import JAX, OURS
 from benchmarks.plot import plot
 from benchmarks.scaling import LENGTHS, PROGRAMS, scaling
@@ -48,7 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
     forests = commands.add_parser("trees", help="a TreeLSTM, against PyTorch and JAX")
     forests.add_argument("--rounds", type=_count, default=5, metavar="N", help="pairs of epochs (5)")
     forests.set_defaults(run=_trees, names=[*ROWS])
-    for command in (models, sizes, dispatch, loops, forests):
+    shorter = commands.add_parser("optimiser", help="what shorter terms give to JAX and to XLA, in counts")
+    shorter.set_defaults(run=_optimiser, names=SHORT)
+    for command in (models, sizes, dispatch, loops, forests, shorter):
         command.add_argument("--only", default="", metavar="NAME", help="only names that contain this text")
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
     tests = commands.add_parser("suites", help="the tests of other projects, with our derivatives")
@@ -102,6 +105,15 @@ def _loops(names: list[str], options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         Console().print(tables.loops(rows))
+    return 0
+
+
+def _optimiser(names: list[str], options: argparse.Namespace) -> int:
+    rows = [optimiser_row(name) for name in names]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(tables.forms(rows))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -32,7 +33,7 @@ def loop_row(name: str, rounds: int) -> Row:
     ours, theirs = [program.compile() for program in lowered]
     arguments = jax.device_put(arguments)
     compiling = take_turns([lambda p=p: timed(p.compile, time.perf_counter)[0] for p in lowered], COMPILATIONS)
-    memory = [executable.memory_analysis().temp_size_in_bytes for executable in (ours, theirs)]
+    memory = [_memory(executable) for executable in (ours, theirs)]
     row = {
         "name": name,
         "peer": peer,
@@ -62,11 +63,27 @@ def _while(steps: int, shape: tuple[int, ...]) -> Programs:
         step = lambda state: (state[0] + 1, state[1] + 0.001 * jnp.sin(w * state[1]))
         return jnp.sum(loop(goes_on, step, (0, x))[1])
 
-    ours = lambda *arguments: loss(lax.while_loop, *arguments)
-    loop = lambda *arguments: while_loop(*arguments, max_steps=steps, kind="checkpointed")
-    theirs = lambda *arguments: loss(loop, *arguments)
-    gradients = tangents.value_and_grad(ours, argnums=(0, 2)), jax.value_and_grad(theirs, argnums=(0, 2))
-    return "equinox", list(map(jax.jit, gradients)), ours, (ones(), steps, ones(*shape))
+    def theirs(checkpoints: int) -> Any:
+        loop = partial(while_loop, max_steps=steps, kind="checkpointed", checkpoints=checkpoints)
+        return jax.jit(jax.value_and_grad(partial(loss, loop), argnums=(0, 2)))
+
+    arguments = ones(), steps, ones(*shape)
+    plain = partial(loss, lax.while_loop)
+    ours = jax.jit(tangents.value_and_grad(plain, argnums=(0, 2)))
+    return "equinox", [ours, theirs(_checkpoints(ours, theirs, steps, arguments))], plain, arguments
+
+
+def _checkpoints(ours: Any, theirs: Callable[[int], Any], steps: int, arguments: tuple[Any, ...]) -> int:
+    """With how many checkpoints, one for each step at most, a peer's temporary memory comes closest to ours."""
+    memory = lambda program: _memory(program.lower(*arguments).compile())
+    wanted, all_kept, (one, half) = memory(ours), memory(theirs(steps)), (memory(theirs(c)) for c in (1, steps // 2))
+    if all_kept <= wanted:
+        return steps
+    return max(1, min(steps - 1, 1 + round((wanted - one) / (half - one) * (steps // 2 - 1))))
+
+
+def _memory(executable: Any) -> int:
+    return executable.memory_analysis().temp_size_in_bytes
 
 
 LOOPS: dict[str, Callable[[], Programs]] = {

@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.measure import Row
+from benchmarks.optimiser import COUNTS, FORMS
 from benchmarks.scaling import PASSES
 
 COLUMNS = {
@@ -49,6 +50,15 @@ def growth(rows: list[Row]) -> Table:
     for row in rows:
         cells = (f"{row.get(stage, 1):.2f} ({row['growth'][stage]:.2f})" for stage in PASSES)
         table.add_row(row["name"], f"{row['operations']:,}", *cells)
+    return table
+
+
+def forms(rows: list[Row]) -> Table:
+    """Terms as they were traced, optimised, and in normal form."""
+    table = _table("traced, optimised, normal", "model", *COUNTS)
+    for row in rows:
+        by_form = zip(*[row[form] for form in FORMS], strict=True)
+        table.add_row(row["name"], *(", ".join(map(str, counts)) for counts in by_form))
     return table
 
 

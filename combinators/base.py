@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import singledispatch
-from typing import Any, ClassVar, Protocol, dataclass_transform
+from typing import Any, Protocol, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, text
-from combinators.identity.identity import Interned, are_terms
+from combinators.identity.identity import Interned, are_terms, constructors
 
 
-class Combinator(metaclass=Interned):
+class Combinator(Interned):
     """An arrow of the category.  `f >> g` runs f first; `f(x)` applies f to a value (several arguments are a tuple)."""
 
-    __slots__ = ("__weakref__", "depth", "facts", "programs")
-    facts: dict[Any, Any]  # what tables remember of it
-    depth: int  # how many combinators are within each other, this one included
-    programs: int  # how many of them hold a program of their own for JAX
-    holds_program: ClassVar[bool] = False
+    __slots__ = ()
 
     def __rshift__(self, other: Any) -> Any:
         return composite(self, other)
@@ -55,7 +51,11 @@ class Combinator(metaclass=Interned):
 @dataclass_transform(eq_default=False, frozen_default=True)
 def constructor[T: Combinator](combinator: type[T]) -> type[T]:
     """The class of a constructor of terms: a frozen dataclass whose objects are interned."""
-    return dataclass(frozen=True, eq=False, repr=False, slots=True)(combinator)
+    made: Any = dataclass(frozen=True, eq=False, repr=False, slots=True)(combinator)
+    made.fill = made.__init__
+    del made.__init__  # which Python would call with a term that is there already
+    constructors.add(made)
+    return made
 
 
 @singledispatch

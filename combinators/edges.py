@@ -44,7 +44,8 @@ def real(name: str, number: Any, zero: bool = False) -> float:
 def flags(**settings: Any) -> None:
     """Raises `ArgumentError` for settings, given by their names, that are not True or False."""
     for name, setting in settings.items():
-        one_of(name, setting, (False, True), "it is a truth value of Python")
+        if type(setting) is not bool:
+            one_of(name, setting, (False, True), "it is a truth value of Python")
 
 
 def one_of(name: str, value: Any, choices: Iterable[Any], hint: str) -> None:

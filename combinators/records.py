@@ -13,10 +13,11 @@ from typing import Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import OURS, ArgumentError
 from combinators.memo import Table
 
-_TOLERANT = ("builtins", "collections", *OURS)  # packages whose classes take anything
+_TOLERANT = OURS | {"builtins", "collections"}  # packages whose classes take anything
 
 
 _registry = jax.tree_util.default_registry
@@ -75,7 +76,11 @@ jax.tree_util.register_pytree_with_keys(
 
 def as_records(x: Any) -> Any:
     """The value with records for the nodes that take arrays alone; itself if there are none."""
-    form = _flatten(x, None)[1]
+    try:
+        form = _flatten(x, None)[1]
+    except ValueError:  # of a dictionary whose keys have no order
+        check_values(x)
+        raise
     if form.num_nodes == 1 or not _facts(form).particular:
         return x
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
@@ -113,13 +118,13 @@ def _facts(form: Any) -> _Facts:
     if found is None:
         kinds = set(_kinds(form))
         found = _facts_of(form, kinds)
-        if not any(_package(kind) in OURS for kind in kinds):  # the form of a closure would keep its code alive
+        if OURS.isdisjoint(map(_package, kinds)):  # the form of a closure would keep its code alive
             _known.put(form, found)
     return found
 
 
 def _facts_of(form: Any, kinds: set[type]) -> _Facts:
-    foreign = not all(_package(kind) in _TOLERANT for kind in kinds)
+    foreign = not {*map(_package, kinds)} <= _TOLERANT
     return _Facts(foreign and any(map(_takes_arrays_alone, (form, *_levels(form)))), Record in kinds)
 
 

@@ -35,8 +35,8 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
 @remembered(entries=1024)
 def names(name: str, inputs: int, outputs: int) -> Any:
     """What messages of JAX say of a program, its inputs and its outputs."""
-    places = tuple(f"x{i}" for i in range(inputs)), tuple(f"result[{i}]" for i in range(outputs))
-    return jex.DebugInfo("jit", name, *places)
+    places = [f"x{i}" for i in range(inputs)], [f"result[{i}]" for i in range(outputs)]
+    return jex.DebugInfo("jit", name, *map(tuple, places))
 
 
 _flags = attrgetter(
@@ -60,24 +60,18 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
 
     What JAX worked out as it traced a program is read off that program.
     """
-    if holds_programs(params):
-        return _worked_out(operation, params, types)
-    found = known(operation, params, types, setting)
+    key = _key(operation, params, types, setting)
+    found = _found(key)
     if found is None:
         found = _worked_out(operation, params, types)
-        _keep(_key(operation, params, types, setting), found)
+        if key is not None:
+            _known.put(key, found)
     return found
 
 
 def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known | None:
     """The results and effects of an operation without programs, if it was met before."""
-    key = _key(operation, params, types, setting)
-    found = _known.get(key)
-    if found is None and len(_unread):
-        for unread in _unread.take():
-            _read(*unread)
-        found = _known.get(key)
-    return found
+    return _found(_key(operation, params, types, setting))
 
 
 def variable_of(tracer: Any) -> Any:
@@ -96,7 +90,9 @@ _unread: Table[Any, Any] = Table("programs of JAX that say more of them", entrie
 
 
 def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
-    """What the results of an operation depend on; None if a parameter has no hash."""
+    """What the results of an operation depend on; None if a parameter has no hash, or holds programs."""
+    if next(iter(jex.jaxprs_in_params(params)), None) is not None:
+        return None
     try:
         return operation, frozenset(params.items()), types, setting
     except TypeError:
@@ -108,6 +104,15 @@ def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) 
     return list(found) if operation.multiple_results else [found], effects
 
 
+def _found(key: Any) -> Known | None:
+    found = _known.get(key)
+    if found is None and len(_unread):
+        for unread in _unread.take():
+            _read(*unread)
+        found = _known.get(key)
+    return found
+
+
 def _read(jaxpr: Any, setting: Any) -> None:
     """Keeps what a program, and those inside it, say of their operations."""
     programs, seen = [jaxpr], {jaxpr}
@@ -116,12 +121,7 @@ def _read(jaxpr: Any, setting: Any) -> None:
             inner = [p for p in jex.jaxprs_in_params(equation.params) if p not in seen]
             programs += inner
             seen.update(inner)
-            if not holds_programs(equation.params) and not equation.effects:
-                types = tuple([v.aval for v in equation.invars])
-                found = [v.aval for v in equation.outvars], equation.effects
-                _keep(_key(equation.primitive, equation.params, types, setting), found)
-
-
-def _keep(key: Any, found: Known) -> None:
-    if key is not None:
-        _known.put(key, found)
+            types = tuple([v.aval for v in equation.invars])
+            key = None if equation.effects else _key(equation.primitive, equation.params, types, setting)
+            if key is not None:
+                _known.put(key, ([v.aval for v in equation.outvars], equation.effects))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import jax
@@ -78,7 +78,6 @@ class Function:
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
-
         leaves, form = jax.tree.flatten((self.dom, self.cod))
         try:
             kind = kind_with((form, tuple(leaves)))
@@ -147,8 +146,7 @@ def require_values(values: Any) -> None:
 def no_types(values: Any) -> None:
     """Raises `ArgumentError` for types among values."""
     check_values(values)
-    for leaf in jax.tree.leaves(values):
-        _no_type(leaf)
+    list(map(_no_type, jax.tree.leaves(values)))
 
 
 def _no_type(leaf: Any) -> None:
@@ -202,12 +200,10 @@ _TYPED = (Tensor, Function, Opaque, jax.ShapeDtypeStruct, jax.core.ShapedArray)
 def leaf_type(leaf: Any) -> Tensor | Function:
     """The type of a leaf: see `type_of`."""
     if isinstance(leaf, _TYPED):
-        return (
-            leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else _of_aval(leaf)
-        )
+        return leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else of_aval(leaf)
     try:
         aval = jax.typeof(leaf)
-    except (TypeError, AttributeError, OverflowError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",
@@ -221,7 +217,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None
-    return _of_aval(aval)
+    return of_aval(aval)
 
 
 def Array(n: int, type: Type) -> Type:
@@ -256,7 +252,8 @@ def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
 
 
 @remembered(entries=8192)
-def _of_aval(aval: Any) -> Tensor:
+def of_aval(aval: Any) -> Tensor:
+    """The type of an array by JAX's word for it, an abstract value or a `ShapeDtypeStruct`."""
     if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
         raise UnsupportedError(
             "this changes while a program runs, and is no value",
@@ -282,13 +279,13 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
-    if jax.tree_util.all_leaves((product,)):
+    inside = chain((False,), repeat(True))  # the product itself is looked at first; it may hold itself
+    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda _: next(inside))
+    if form == LEAF:
         return [(None, product)], LEAF
-    pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=partial(operator.is_not, product))
     return [(getattr(path[-1], _NAMES.get(type(path[-1]), "key")), component) for path, component in pairs], form
 
 
 def _short(dtype: Any) -> str:
-    kinds = {"f": "f", "i": "i", "u": "u", "c": "c"}
     kind = getattr(dtype, "kind", "V")
-    return f"{kinds[kind]}{8 * dtype.itemsize}" if kind in kinds else str(dtype).replace("bfloat", "bf")
+    return f"{kind}{8 * dtype.itemsize}" if kind in "fiuc" else str(dtype).replace("bfloat", "bf")

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
+import jax
+import numpy as np
+
 from combinators.base import Composable, holds_functions
 from combinators.building import compose, prod
 from combinators.context import Context, extend
@@ -27,7 +30,8 @@ from compile_ccc.tracing.arguments import argument_type, bound, holds_function, 
 from compile_ccc.tracing.captures import captures
 from compile_ccc.tracing.function import Found, Joined
 from compile_ccc.tracing.keeping import traced
-from compile_ccc.tracing.stage import NOT_GIVEN, Given
+from compile_ccc.tracing.traced import NOT_GIVEN, Given
+from compile_ccc.watching.handed import order_of, write
 
 
 @dataclass(frozen=True)
@@ -220,14 +224,16 @@ def closed_over_static(
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
+    What f changed in arguments that are not asked for is changed when this returns; the arguments in the result hold
+    what they held before.
     """
-    static = {i: x for i, x in enumerate(arguments) if i not in asked and is_static(x)}
-    if not static:
-        closure, found = located(f, arguments, asked)
-        return closure, arguments, asked, found
+    static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
     of_others, some, others = _closed_over(f, arguments, static)
-    places = tuple(map(others.index, asked))
+    places = tuple(map(others.index, asked)) if static else asked
     closure, found = located(of_others, some, places)
+    if isinstance(found, Found) and found.traced.written:
+        some = jax.tree.map(lambda v: v.copy() if isinstance(v, np.ndarray) else v, some)
+        write(found.traced.written)
     return closure, some, places, found
 
 
@@ -237,6 +243,7 @@ def _closed_over(
     """f as a function of the arguments that are not `static`, these arguments, and their places."""
     if not static:
         return f, arguments, tuple(range(len(arguments)))
+    check_function(f)
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
     def of_others(*some: Any) -> Any:
@@ -254,7 +261,8 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
         if i in asked:
             varied += range(len(leaves), len(leaves) + len(own))
         leaves += own
-    return Given(tuple(leaves), frozenset(varied))
+    kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
+    return Given(tuple(leaves), frozenset(varied), kept, order_of(kept))
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:

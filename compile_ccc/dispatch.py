@@ -18,11 +18,13 @@ from combinators.memo import OfMany, Remembered, remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
+from combinators.staging import settings
 from combinators.values import Closure
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.carriers import active_traces
 from compile_ccc.tracing.function import Found, Joined
+from compile_ccc.watching.handed import Order, keys_of
 from compile_ccc.watching.watch import Variable, Watch
 
 MISSED = object()
@@ -43,7 +45,10 @@ def _spread(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], Any]:
     known = _concrete()
     if known.issuperset(map(type, arguments)):
         return arguments, len(arguments)
-    leaves, form = _flatten(arguments, None)
+    try:
+        leaves, form = _flatten(arguments, None)
+    except ValueError:  # of a dictionary whose keys have no order
+        return (), None
     return leaves, form if known.issuperset(map(type, leaves)) else None
 
 
@@ -78,6 +83,7 @@ class _Ground:
     variables: list[tuple[int, Variable]]  # by their places in the environment
     classes: bool  # whether it depends on the classes of what it is given
     told: Sequence[_Told]
+    order: Order  # of the entries of dictionaries in arguments
 
 
 class _Entry:
@@ -88,19 +94,21 @@ class _Entry:
     ):
         self.form, self.types, self.run = form, types, run  # form and types are those of the arguments
         self.watch, self.variables, self.classes = ground.watch, ground.variables, ground.classes
-        self.told = ground.told
+        self.told, self.order = ground.told, ground.order
         self.origins: list[Origin] | None = origins  # of the functions that it is given, if it gives functions
         self._environment = environment
         self._has_functions = any(isinstance(value, Closure) for value in environment)
 
-    def holds(self, leaves: Sequence[Any]) -> bool:
+    def holds(self, arguments: tuple[Any, ...], leaves: Sequence[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
+        if self.order and any(keys_of(arguments[i]) != keys for i, keys in self.order):
+            return False
         return not self.told or all(told.again(leaves) for told in self.told)
 
     def is_replaced_by(self, other: _Entry) -> bool:
         """Whether the other is for arguments of the same types, on the same path."""
         same = len(self.told) == len(other.told) and all(map(_are_one, self.told, other.told))
-        return same and (self.form, self.types) == (other.form, other.types)
+        return same and (self.form, self.types, self.order) == (other.form, other.types, other.order)
 
     def leaves(self) -> list[Any]:
         """The leaves of the environment, as they are now.  Raises `Changed`."""
@@ -119,6 +127,7 @@ class Dispatch(Remembered):
         self._operation = operation
         self._entries: list[_Entry] = []
         self._met = 0
+        self._settings: Any = None  # of JAX, that the programs were made with
 
     def again(self, arguments: tuple[Any, ...]) -> Any:
         """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
@@ -126,7 +135,7 @@ class Dispatch(Remembered):
         if not entries:
             return MISSED
         leaves, form = _spread(arguments)
-        if form is None:
+        if form is None or settings() != self._settings:
             return MISSED
         types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
@@ -134,7 +143,7 @@ class Dispatch(Remembered):
                 try:
                     if not entry.watch.holds():
                         return MISSED
-                    if not entry.holds(leaves):
+                    if not entry.holds(arguments, leaves):
                         continue
                     result = entry.run(*entry.leaves(), *leaves)
                     return result if entry.origins is None else restored(result, entry.origins, joint(entry.origins))
@@ -171,7 +180,9 @@ class Dispatch(Remembered):
             origins = given
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))
         entry = _Entry(form, tuple(map(_type, leaves)), ground, list(closure.environment), origins, run)
-        self._entries = [entry, *[e for e in self._entries if not e.is_replaced_by(entry)]][:_KEPT]
+        others = self._entries if self._settings == settings() else []
+        self._entries = [entry, *[e for e in others if not e.is_replaced_by(entry)]][:_KEPT]
+        self._settings = settings()
         _calls.add(self)
 
     def clear(self) -> None:
@@ -202,10 +213,12 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     for one, start in parts:
         watch += _watch(one)
         slots = {variable.slot: variable for variable in one.captured.variables}
-        places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
+        places = [(start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met]
         variables += [(place, slots[i]) for place, i in places if i in slots]
+        for variable in (slots[i] for i in slots.keys() - {i for _, i in places}):  # of which it may know the shape
+            watch.answers.append((partial(_has_type, variable, _type(variable.read())), True))
     classes = any(one.traced.answers is not None for one, _ in parts)
-    return _Ground(watch, variables, classes, told)
+    return _Ground(watch, variables, classes, told, parts[0][0].traced.order if len(parts) == 1 else ())
 
 
 def _watch(found: Found) -> Watch:
@@ -238,6 +251,10 @@ def _has_functions(x: Any) -> bool:
 
 def _kind(variable: Variable) -> type:
     return type(variable.read())
+
+
+def _has_type(variable: Variable, type: Any) -> bool:
+    return _type(variable.read()) == type
 
 
 def _type(leaf: Any) -> Any:

@@ -18,7 +18,6 @@ from combinators.origins import with_origins
 from combinators.records import as_records, from_records
 from combinators.terms import Term
 from combinators.types import pack, require_values
-from compile_ccc.optimiser.optimise import optimise
 
 
 @deep
@@ -26,8 +25,7 @@ def lower(term: Term) -> Callable[..., Any]:
     """The arrow as an ordinary JAX function, compiled by XLA for each type of its arguments.
 
     `lower(term)(*args)` equals `C.evaluate(term, args)`; `jax.jit`, `jax.vmap`, `jax.grad` work over it, and it has the
-    methods of a function that `jax.jit` gives, such as `.lower(*args)`.  What is compiled is `optimise(term)`; errors
-    show the term as it was given.
+    methods of a function that `jax.jit` gives, such as `.lower(*args)`.
     """
     only_terms("lower", (term,))
     return _lowered(term)
@@ -35,13 +33,11 @@ def lower(term: Term) -> Callable[..., Any]:
 
 @remembered(entries=256)
 def _lowered(term: Term) -> Lowered:
-    optimised = optimise(term)
-
     @deep
     def arrow(*arguments: Any) -> Any:
         x = as_records(pack(arguments))
         infer(term, x)
-        return from_records(evaluate(optimised, x))
+        return from_records(evaluate(term, x))
 
     return Lowered(term, jax.jit(arrow))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from combinators import staging
 from combinators.building import compose, prod
 from combinators.context import Context
 from combinators.memo import remembered
@@ -15,7 +16,6 @@ from combinators.records import as_records
 from combinators.terms import Const, Curry, Proj
 from combinators.types import Tensor, type_of
 from combinators.values import Closure
-from compile_ccc.jaxprs import compat
 from compile_ccc.tracing.function import seal
 
 
@@ -30,7 +30,7 @@ class Instance:
 
     def at(self, leaves: tuple[Tensor, ...], form: Any) -> tuple[Curry, Any]:
         """See `Operator`."""
-        return _code(self, leaves, tuple(t.weak for t in leaves), form, compat.flags())
+        return _code(self, leaves, tuple(t.weak for t in leaves), form, staging.settings())
 
     def __str__(self) -> str:
         return self.name

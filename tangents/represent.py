@@ -114,7 +114,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             shared = term if len({*parts}) == len(parts) else _shared(term, space.shares)
             return _product(space, term, x) if shared is term else rep(space, shared, x)
         case Proj(key):
-            return component(x, key, term), _placed(_key(x, key))
+            return component(x, key, term), _placed(x, key)
         case Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), _let(pb, x)
@@ -187,7 +187,9 @@ def _composed(pullbacks: list[LinearMap]) -> LinearMap:
     return pullback
 
 
-def _placed(key: Any) -> LinearMap:
+def _placed(product: Any, key: Any) -> LinearMap:
+    if not (isinstance(product, Context) and key >= 0):
+        key = _key(product, key)
     return lambda g: g if g is ZERO else Sparse({key: g})
 
 

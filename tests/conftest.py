@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from combinators import staging
-from compile_ccc.jaxprs import compat
 from tangents.forward import primitives as forward_primitives
 from tangents.primitives import pull as primitives
 from tangents.rows.page import PROGRAMS
@@ -76,7 +75,7 @@ def programs_left_to_jax() -> Iterator[None]:
     def checked(rule: Any) -> Any:
         @functools.wraps(rule)
         def delegated(term: Any, *rest: Any) -> Any:
-            holds = staging.holds_programs(dict(term.params)) or compat.is_staged_otherwise(term)
+            holds = staging.holds_programs(dict(term.params)) or term.name.startswith("call_hi_primitive")
             assert not holds or term.name.partition(".")[0] in PROGRAMS, f"a program in {term.name} is left to JAX"
             return rule(term, *rest)
 

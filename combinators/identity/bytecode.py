@@ -29,24 +29,54 @@ _NOTES = frozenset({"append", "add", "extend"})
 _CHANGES = _NOTES | {"update", "setdefault", "insert", "appendleft", "pop", "popitem", "popleft", "remove", "clear"}
 
 
-class _Names(NamedTuple):
+class Names(NamedTuple):
+    """What the code of a function says of it and of the functions inside it.
+
+    The variables of its module that it reads, in their order; those outside of it that it sets, of its module or in its
+    cells; the names of the attributes that it uses; the variables outside of it that it takes notes in: counters that
+    it counts, lists that it appends to.  It does nothing else with these, so they make no difference to what it gives,
+    if what they hold `is_note`.
+    """
+
+    loaded: tuple[str, ...]
+    stored: frozenset[str]
     attributes: tuple[str, ...]
     noted: frozenset[str]
-    imported: tuple[tuple[str, int], ...]
+    imports: tuple[tuple[str, int], ...]  # the modules, each with the number of dots before its name
     sets_items: bool
 
+    @property
+    def changes(self) -> bool:
+        """Whether the function may change a container, of its own or another's."""
+        return self.sets_items or not _CHANGES.isdisjoint(self.attributes)
 
-_loaded: ByObject[types.CodeType, tuple[str, ...]] = ByObject("variables in bytecode")
-_stored: ByObject[types.CodeType, frozenset[str]] = ByObject("variables set in bytecode")
-_known: ByObject[types.CodeType, _Names] = ByObject("names in bytecode")
+    def imported(self, package: str | None) -> list[str]:
+        """The modules that a function of this package imports when it runs."""
+        return [
+            resolve_name("." * level + name, package) if level and package else name for name, level in self.imports
+        ]
 
 
-def loaded(code: types.CodeType) -> tuple[str, ...]:
-    """The names of the variables of its module that a function reads, itself or in functions inside it."""
-    found = _loaded.get(code)
-    if found is None:
-        found = _loaded.put(code, tuple(dict.fromkeys(name for part in _whole(code) for name in _globals(part))))
-    return found
+_known: ByObject[types.CodeType, Names] = ByObject("names in bytecode")
+
+
+def names_of(code: types.CodeType) -> Names:
+    """What the code of a function says of it, found once."""
+    return _known.get(code) or _known.put(code, _read(code))
+
+
+def _read(code: types.CodeType) -> Names:
+    whole = _whole(code)
+    done = frozenset().union(*[part.co_code[::2] for part in whole])
+    loaded = dict.fromkeys([name for part in whole for name in _globals(part)])
+    attributes = dict.fromkeys([name for part in whole for name in part.co_names])
+    counts = not _STORING.isdisjoint(done) and any(map(_may_count, whole))
+    uses = list(_uses(code)) if counts or not _NOTES.isdisjoint(attributes) else ()
+    noted = {name for name, note in uses if note} - {name for name, note in uses if not note}
+    imports = [] if _IMPORT.isdisjoint(done) else [name for part in whole for name in _imports(part)]
+    stored = frozenset[str]() if _SETTING.isdisjoint(done) else _stored(code)
+    names = tuple(loaded), stored, tuple(attributes), frozenset(noted), tuple(dict.fromkeys(imports))
+    return Names(*names, not _ITEMS.isdisjoint(done))
 
 
 def operations(code: types.CodeType) -> frozenset[int]:
@@ -66,41 +96,6 @@ def _globals(code: types.CodeType) -> Iterator[str]:
         at = numbers.find(_GLOBAL, at + 1)
 
 
-def attribute_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names of the attributes that a function uses, itself or in functions inside it."""
-    return _names(code).attributes
-
-
-def imported(code: types.CodeType, package: str | None) -> list[str]:
-    """The modules that a function of this package imports when it runs, itself or in functions inside it."""
-    levels = _names(code).imported
-    return [resolve_name("." * level + name, package) if level and package else name for name, level in levels]
-
-
-def noted(code: types.CodeType) -> frozenset[str]:
-    """The variables outside of a function that it takes notes in: counters that it counts, lists that it appends to.
-
-    It does nothing else with them, so they make no difference to what it gives, if what they hold `is_note`.
-    """
-    return _names(code).noted
-
-
-def _names(code: types.CodeType) -> _Names:
-    found = _known.get(code)
-    if found is None:
-        whole = _whole(code)
-        attributes = dict.fromkeys(name for part in whole for name in part.co_names)
-        done = frozenset[int]().union(*map(operations, whole))
-        notes, read = set[str](), set[str]()
-        may_note = not _NOTES.isdisjoint(attributes) or any(map(_may_count, whole))
-        for name, note in _uses(code) if may_note else ():
-            (notes if note else read).add(name)
-        imports = dict.fromkeys(name for part in whole for name in _imports(part))
-        sets = not _ITEMS.isdisjoint(done)
-        found = _known.put(code, _Names(tuple(attributes), frozenset(notes - read), tuple(imports), sets))
-    return found
-
-
 def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
     """The modules that a function imports, each with the number of dots before its name."""
     level = 0
@@ -111,21 +106,11 @@ def _imports(code: types.CodeType) -> Iterator[tuple[str, int]]:
             level = step.argval
 
 
-def stored(code: types.CodeType) -> frozenset[str]:
-    """The variables outside of a function that it sets: those of its module, and those in its cells."""
-    found = _stored.get(code)
-    if found is None:
-        sets = not (_SETTING if code.co_freevars else _SETTING_GLOBALS).isdisjoint(operations(code))
-        names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS} if sets else set[str]()
-        names = names.union(*map(stored, _inner(code)))
-        found = _stored.put(code, frozenset(names - {*code.co_cellvars, *code.co_varnames}))
-    return found
-
-
-def changes(code: types.CodeType) -> bool:
-    """Whether a function may change a container, of its own or another's, itself or in functions inside it."""
-    names = _names(code)
-    return names.sets_items or not _CHANGES.isdisjoint(names.attributes)
+def _stored(code: types.CodeType) -> frozenset[str]:
+    """The variables outside of a function that it sets, itself or in functions inside it."""
+    sets = not (_SETTING if code.co_freevars else _SETTING_GLOBALS).isdisjoint(operations(code))
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in _SETS} if sets else set[str]()
+    return frozenset(names.union(*map(_stored, _inner(code))) - {*code.co_cellvars, *code.co_varnames})
 
 
 def is_note(value: Any) -> bool:

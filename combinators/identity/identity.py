@@ -8,9 +8,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import singledispatch
 from hashlib import sha256
-from operator import attrgetter
 from types import FunctionType
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary, ref
 
 import jax
@@ -42,24 +41,38 @@ _interned: dict[Hashable, _Term] = {}  # no cache: it says what one term is
 _lock = threading.RLock()  # two threads that make one term get one object
 
 
-class Interned(type):
-    """The metaclass of terms: building a term gives the one object with these fields."""
+class Interned:
+    """The base of terms: building a term gives the one object with these fields.
 
-    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults = _fields(cls)
+    `fill` is the method that a dataclass has for its fields: it takes names, and says what is missing.
+    """
+
+    __slots__ = ("__weakref__", "depth", "facts", "programs")
+    facts: dict[Any, Any]  # what tables remember of it
+    depth: int  # how many combinators are within each other, this one included
+    programs: int  # how many of them hold a program of their own for JAX
+    holds_program: ClassVar[bool] = False
+    fill: ClassVar[Any]
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
+        names, defaults, puts, is_checked = _fields(cls)
         if keywords or len(arguments) != len(names):
             missing = len(names) - len(arguments)
             if keywords or missing > len(defaults):
-                term = super().__call__(*arguments, **keywords)
-                return cls(*(getattr(term, name) for name in names))
+                term = object.__new__(cls)
+                term.fill(*arguments, **keywords)
+                return cls(*[getattr(term, name) for name in names])
             arguments += defaults[-missing:]
         parts: list[Hashable] = [cls]
         terms: list[Any] = []  # that this one is made of
         for a in arguments:
-            if type(type(a)) is Interned:
+            kind = type(a)
+            if kind in constructors:
                 parts.append(a)
                 terms.append(a)
-            elif type(a) is tuple and are_terms(a):
+            elif kind in OWN_KEYS:
+                parts.append(a)
+            elif kind is tuple and are_terms(a):
                 parts.append(a)
                 terms += a
             else:
@@ -68,12 +81,17 @@ class Interned(type):
         known = _interned.get(key)
         if known is not None and (found := known()) is not None:
             return found
-        depth = max(map(_depth, terms), default=0) + 1
-        if depth > TERMS:
-            raise _too_deep(depth)
-        term = super().__call__(*arguments)
-        object.__setattr__(term, "depth", depth)
-        object.__setattr__(term, "programs", max(map(_programs_in, terms), default=0) + term.holds_program)
+        depth = programs = 0
+        for part in terms:
+            depth = part.depth if part.depth > depth else depth
+            programs = part.programs if part.programs > programs else programs
+        if depth >= TERMS:
+            raise _too_deep(depth + 1)
+        term = object.__new__(cls)
+        for put, a in zip(puts, (depth + 1, programs + cls.holds_program, *arguments), strict=True):
+            put(term, a)
+        if is_checked:
+            term.__post_init__()
         new = _Term(term, _forget)
         new.key = key
         with _lock:
@@ -83,13 +101,12 @@ class Interned(type):
         return found
 
 
-_depth, _programs_in = attrgetter("depth"), attrgetter("programs")
-_TERMS = {Interned}
+constructors: set[type] = set()  # the classes of terms
 
 
 def are_terms(values: Sequence[Any]) -> bool:
     """Whether all of these are terms."""
-    return {*map(type, map(type, values))} <= _TERMS
+    return constructors.issuperset(map(type, values))
 
 
 def _too_deep(depth: int) -> DepthError:
@@ -109,10 +126,11 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The names of the fields of a kind of term, and the defaults of the last ones.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], bool]:
+    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and if it checks them.
 
-    There are no defaults if something else is made of them.
+    There are no defaults if something else is made of them.  What is frozen is set by its slots, `depth` and `programs`
+    first.
     """
     if not is_dataclass(term):
         raise ArgumentError(
@@ -123,7 +141,9 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         )
     names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
-    return tuple(names), () if hasattr(term, "__post_init__") else tuple(defaults[first:])
+    is_checked = hasattr(term, "__post_init__")
+    puts = [getattr(term, name).__set__ for name in ("depth", "programs", *names)]
+    return tuple(names), () if is_checked else tuple(defaults[first:]), puts, is_checked
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:
@@ -133,7 +153,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
-    if kind in OWN_KEYS or type(kind) is Interned:
+    if kind in OWN_KEYS or kind in constructors:
         return value
     if isinstance(value, _PLAIN):
         return (kind, value)
@@ -145,7 +165,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     if isinstance(value, _SEQUENCES):
         if kind is tuple and {*map(type, value)} == {int}:
             return (int, value)
-        return (kind, *[key_of(v, levels - 1) for v in value])
+        return (kind, *[v if type(v) in OWN_KEYS else key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
         items = [(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()]
         return (kind, key_of(value.default_factory) if isinstance(value, defaultdict) else None, *items)
@@ -172,7 +192,7 @@ def _array_key(array: Any) -> Hashable:
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return ("keys", str(array.dtype), _array_key(jax.random.key_data(array)))
     weak = bool(getattr(array, "weak_type", False))
-    return ("array", array.shape, str(array.dtype), weak, _content(array))
+    return ("array", array.shape, array.dtype, weak, _content(array))
 
 
 _SHORT = 256  # bytes that a key holds as they are

@@ -23,7 +23,7 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators.errors import OURS
-from combinators.identity.bytecode import changes, loaded, noted, stored
+from combinators.identity.bytecode import names_of
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject, Remembered
 
@@ -195,7 +195,8 @@ class _Walk:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
         holds_containers = True in [isinstance(v, list | dict | set | deque) for v in cells]
-        is_own = stored(f.__code__) or noted(f.__code__) or (holds_containers and changes(f.__code__))
+        names = names_of(f.__code__)
+        is_own = names.stored or names.noted or (holds_containers and names.changes)
         own = Same(f) if is_own else None
         return (f.__code__, captured, read, own, *defaults)
 
@@ -228,7 +229,7 @@ class Same:
 
 def global_names(f: types.FunctionType) -> list[str]:
     """The global names that a function reads, itself or in functions inside it, and that are bound."""
-    return [name for name in loaded(f.__code__) if name in f.__globals__]
+    return [name for name in names_of(f.__code__).loaded if name in f.__globals__]
 
 
 def has_rule(value: Any) -> bool:

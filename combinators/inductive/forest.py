@@ -7,7 +7,6 @@ Results of all nodes are one array, too: constructor by constructor, those witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, starmap
@@ -15,6 +14,7 @@ from math import prod
 from typing import Any
 
 import jax
+import numpy as np
 
 from combinators.inductive.constructors import Constructor, declared
 
@@ -66,10 +66,16 @@ class Forest:
 
     def order(self) -> Order:
         """Where its nodes are, and when they are worked out: parts of `numbers`."""
-        cut = _parts(self.numbers, self._shapes())
-        valid = {c.name: next(cut) != 0 for c in self.constructors}
-        source = {c.name: next(cut) for c in self.constructors}
-        return Order(valid, source, next(cut), next(cut), next(cut), next(cut), next(cut), next(cut))
+        names, cut = [c.name for c in self.constructors], iter(self.parts())
+        valid = {name: next(cut) != 0 for name in names}
+        return Order(valid, dict(zip(names, cut, strict=False)), *cut)
+
+    def parts(self) -> list[Any]:
+        """The parts of `numbers`: those of `valid`, of `source`, and then the others, as `Order` has them."""
+        shapes = _shapes(self.constructors, self.width, self.rooms, self.count)
+        ends = accumulate(map(prod, shapes), initial=0)
+        flat = [self.numbers[begin : begin + prod(shape)] for begin, shape in zip(ends, shapes, strict=False)]
+        return [x if len(shape) == 1 else x.reshape(shape) for x, shape in zip(flat, shapes, strict=True)]
 
     @property
     def valid(self) -> dict[str, Any]:
@@ -78,7 +84,7 @@ class Forest:
 
     def annotated(self, rows: dict[str, Any], type: Any) -> Forest:
         """The forest with results at its nodes, of this type: one row for each of a constructor's."""
-        parts = {c.name: (c.form.unflatten(c.leaves), type) for c in self.constructors}
+        parts = {c.name: (c.whole, type) for c in self.constructors}
         payloads = {name: (payload, rows[name]) for name, payload in self.payloads.items()}
         return replace(self, constructors=tuple(starmap(declared, parts.items())), payloads=payloads)
 
@@ -111,19 +117,18 @@ class Forest:
         """Where the results of the constructors with nodes below them begin."""
         return sum(map(self.room, self.leaves))
 
-    @property
-    def size(self) -> int:
-        """How many `numbers` there are."""
-        return sum(map(prod, self._shapes()))
 
-    def _shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the parts of `numbers`."""
-        room = sum(self.rooms)
-        inner, most = room - self.first, max((c.arity for c in self.constructors), default=0)
-        steps = inner // self.width
-        return [*((n,) for n in self.rooms * 2), (inner, most), (room,), (steps,), (steps,), (), (self.count,)]
+def blank(constructors: tuple[Constructor, ...], width: int, rooms: tuple[int, ...], count: int) -> Forest:
+    """A forest whose numbers are zeros, and which has no payloads yet."""
+    size = sum(map(prod, _shapes(constructors, width, rooms, count)))
+    return Forest(constructors, width, rooms, count, {}, np.zeros(size, np.int32))
 
 
-def _parts(numbers: Any, shapes: list[tuple[int, ...]]) -> Iterator[Any]:
-    ends = accumulate(map(prod, shapes), initial=0)
-    return (numbers[begin : begin + prod(shape)].reshape(shape) for begin, shape in zip(ends, shapes, strict=False))
+def _shapes(
+    constructors: tuple[Constructor, ...], width: int, rooms: tuple[int, ...], count: int
+) -> list[tuple[int, ...]]:
+    """The shapes of the parts of `numbers`."""
+    arities = [c.arity for c in constructors]
+    room, inner = sum(rooms), sum([n for n, arity in zip(rooms, arities, strict=True) if arity])
+    steps = inner // width
+    return [*((n,) for n in rooms * 2), (inner, max(arities, default=0)), (room,), (steps,), (steps,), (), (count,)]

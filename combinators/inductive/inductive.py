@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from combinators.edges import whole
 from combinators.errors import ArgumentError
 from combinators.inductive.constructors import Constructor, declared
-from combinators.inductive.forest import Forest
+from combinators.inductive.forest import Forest, blank
 from combinators.inductive.reading import Nodes, View, column, read
 from combinators.inductive.schedule import Schedule, schedule, size_class
 from combinators.types import Type
@@ -72,7 +73,7 @@ class Inductive:
                 hint="encode([tree]) is a forest of one tree",
             )  # fmt: skip
         nodes = read(self.constructors, values, view)
-        return jax.device_put(_encoded(self.constructors, nodes, width, asked))
+        return jax.tree.map(jnp.asarray, _encoded(self.constructors, nodes, width, asked))
 
     def decode(self, forest: Forest, build: Callable[[str, Any], Any] | None = None) -> list[Any]:
         """The trees of a forest, `encode` backwards: `build(constructor name, parts)` is a node.
@@ -100,7 +101,7 @@ class Inductive:
 
     def annotated(self, result: Type) -> Inductive:
         """The type whose constructors have the parts of this one's, and a `result`: the codomain of `annotate`."""
-        return Inductive(**{c.name: (c.form.unflatten(c.leaves), result) for c in self.constructors})
+        return Inductive(**{c.name: (c.whole, result) for c in self.constructors})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Inductive) and self.constructors == other.constructors
@@ -123,19 +124,20 @@ def _node(forest: Forest, c: Constructor, row: int, inner: Any, build: Callable[
 def _encoded(
     constructors: tuple[Constructor, ...], nodes: Nodes, width: int | None, asked: Mapping[str, int]
 ) -> Forest:
-    kind, (parent, side, depth) = np.array(nodes.kinds, int), np.array(nodes.places, int).reshape(-1, 3).T
-    has_below = [c.arity > 0 for c in constructors]
-    number = np.cumsum(has_below) - 1  # of a constructor among those with nodes below
-    inner = np.flatnonzero(np.array(has_below)[kind])
+    kind = np.fromiter(nodes.kinds, int)
+    parent, side, depth = np.fromiter(chain.from_iterable(nodes.places), int).reshape(-1, 3).T
+    has_below = np.array([c.arity > 0 for c in constructors])
+    number = has_below.cumsum() - 1  # of a constructor among those with nodes below
+    inner = has_below[kind].nonzero()[0]
     place_of = np.full(len(kind) + 1, -1)  # of which the last is the parent of roots
     place_of[inner] = np.arange(len(inner))
     plan = schedule(number[kind[inner]], place_of[parent[inner]], depth[inner], width)
     places = np.empty(len(plan.kinds), int)
-    of_kind = [np.flatnonzero(kind == i) for i in range(len(constructors))]
+    of_kind = [(kind == i).nonzero()[0] for i in range(len(constructors))]
     row, rooms = np.empty(len(kind), int), list[int]()
     for i, c in enumerate(constructors):
         if c.arity:
-            steps = np.flatnonzero(plan.kinds == number[i])
+            steps = (plan.kinds == number[i]).nonzero()[0]
             places[steps] = np.arange(len(steps))
             least = max(len(steps), -(-asked.get(c.name, 0) // plan.width))
             rooms.append(plan.width * size_class(least))
@@ -144,41 +146,38 @@ def _encoded(
             row[of_kind[i]] = np.arange(count)
             rooms.append(size_class(max(count, asked.get(c.name, 0))))
     row[inner] = places[plan.step] * plan.width + plan.slot
-    empty = Forest(constructors, plan.width, tuple(rooms), len(nodes.roots), {}, np.zeros(0, np.int32))
-    forest = replace(empty, numbers=np.zeros(empty.size, np.int32))
-    return _filled(forest, nodes, plan, places, (of_kind, kind, parent, side, row))
+    forest = blank(constructors, plan.width, tuple(rooms), len(nodes.roots))
+    _fill(forest, nodes, plan, places, (of_kind, kind, parent, side, row))
+    return forest
 
 
-def _filled(forest: Forest, nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any) -> Forest:
-    """The forest with its payloads, and with its order in its numbers, which are zeros."""
+def _fill(forest: Forest, nodes: Nodes, plan: Schedule, places: Any, of_nodes: Any) -> None:
+    """Writes the payloads of a forest that is blank, and its order into its numbers."""
     of_kind, kind, parent, side, row = of_nodes
-    order, first, starts = forest.order(), forest.first, forest.starts()
-    inner, most = order.children.shape
+    parts, first, starts, n = forest.parts(), forest.first, forest.starts(), len(forest.constructors)
+    valid, sources, (children, parents, tags, begins, steps, roots) = parts[:n], parts[n : 2 * n], parts[2 * n :]
+    inner, most = children.shape
     result = np.array([starts[c.name] for c in forest.constructors])[kind] + row
     up = (result[parent] - first) * most + side
     up[nodes.roots] = inner * most + np.arange(forest.count)
-    order.parents[:] = inner * most + forest.count
-    order.parents[result] = up
+    parents[:] = inner * most + forest.count
+    parents[result] = up
     below = np.zeros(inner * most + forest.count, np.int32)
     below[up] = result
-    order.children[:] = below[: inner * most].reshape(inner, most)
-    payloads = dict[str, Any]()
+    children[:] = below[: inner * most].reshape(inner, most)
     for i, c in enumerate(forest.constructors):
         room, at, begin = forest.rooms[i], row[of_kind[i]], starts[c.name]
-        rows = np.arange(room)
-        source = rows // forest.width * forest.width if c.arity else np.zeros(room, int)
-        source[at] = at
-        forest.numbers[sum(forest.rooms[:i]) + at] = 1  # valid
-        order.source[c.name][:] = source
-        payloads[c.name] = c.payload([_spread(column(nodes, i, j), at, source) for j in c.own])
-        order.parents[begin : begin + room] = order.parents[begin + source]
+        source = np.arange(room) // forest.width * forest.width if c.arity else np.zeros(room, int)
+        source[at], valid[i][at] = at, 1
+        sources[i][:] = source
+        forest.payloads[c.name] = c.payload([_spread(column(nodes, i, j), at, source) for j in c.own])
+        parents[begin : begin + room] = parents[begin + source]
         if c.arity:
-            order.children[begin - first :][:room] = order.children[begin - first + source]
-    steps = len(plan.kinds)
-    begins = np.array([starts[c.name] - first for c in forest.inner], int)
-    order.tags[:steps], order.places[:steps] = plan.kinds, begins[plan.kinds] + places * forest.width
-    order.steps[...], order.roots[:] = steps, result[nodes.roots]
-    return replace(forest, payloads=payloads)
+            children[begin - first :][:room] = children[begin - first + source]
+    taken = len(plan.kinds)
+    first_of = np.array([starts[c.name] - first for c in forest.inner], int)
+    tags[:taken], begins[:taken] = plan.kinds, first_of[plan.kinds] + places * forest.width
+    steps[...], roots[:] = taken, result[nodes.roots]
 
 
 def _spread(values: Any, at: Any, source: Any) -> Any:

@@ -123,7 +123,7 @@ def _leaves(nodes: Nodes, c: Constructor, parts: Any, parent: int, side: Any) ->
     except (TypeError, ValueError) as error:
         if type(parts) is tuple and len(parts) == 1:
             return _leaves(nodes, c, parts[0], parent, side)
-        expected, got = f"{c.form.unflatten(c.leaves)!r}", _short(parts)
+        expected, got = f"{c.whole!r}", _short(parts)
         what = f"a node has other parts than its constructor {c.name!r}"
         raise _malformed(nodes, parent, side, what, expected, got) from error
 
@@ -165,7 +165,7 @@ def _fits(values: Any, dtype: Any) -> bool:
     if values.dtype.kind not in "biufc" and not jnp.issubdtype(values.dtype, np.number):
         return False
     if dtype.kind in "biu" and values.dtype.kind in "biu":
-        return bool(np.all(values.astype(dtype) == values)) and (dtype.kind == "b") == (values.dtype.kind == "b")
+        return bool((values.astype(dtype) == values).all()) and (dtype.kind == "b") == (values.dtype.kind == "b")
     return np.can_cast(values.dtype, dtype, "same_kind")
 
 

@@ -53,8 +53,8 @@ class Law:
 
     `arrows` are the metavariables that are terms, by their domain and codomain, and `values` those that are values, by
     their type.  `plain` names the type variables that stand for types without functions, and `elements` those that
-    stand in arrays, whose values need an array to have a length.  `oriented`: replacing left by right never costs a
-    scalar operation.  `source` says where the law is stated.
+    stand in arrays, whose values need an array to have a length.  `oriented`: the optimiser replaces left by right,
+    which never costs a scalar operation.  `source` says where the law is stated.
     """
 
     name: str
@@ -149,4 +149,4 @@ def both(f: Term, g: Term) -> Term:
 
 def function(f: Term) -> Term:
     """The arrow f as a constant function value : a ⇝ (b ⇝ c), for f : b ⇝ c."""
-    return curry(compose(Proj(1), f))
+    return curry(compose(Proj(-1), f))

@@ -84,7 +84,7 @@ LOOPS = [
     Law(
         "fold of nothing", "map and fold", ("s", Each("a", count=0)), "s",
         lambda f: (prod(function(f), Proj(0), Proj(1)) >> _fold, Proj(0)), {"f": (("s", "a"), "s")},
-        plain=("s",), elements=("a",), oriented=True, source="Meijer, Fokkinga, Paterson 1991",
+        plain=("s",), elements=("a",), source="Meijer, Fokkinga, Paterson 1991",
     ),
     Law(
         "fold after map", "map and fold", ("s", Each("a")), "s",

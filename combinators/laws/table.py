@@ -43,20 +43,19 @@ _CATEGORY = [
 ]  # fmt: skip
 
 
+def product_beta(n: int, i: int) -> Law:
+    """The i-th component of a product of n is its i-th part."""
+    arrows = {f"f{j}": ("a", f"b{j}") for j in range(n)}
+    sides = lambda **f: (prod(tuple(f.values())) >> Proj(i), f[f"f{i}"])
+    return Law(f"β of {n}, component {i}", "products", "a", f"b{i}", sides, arrows, oriented=True)
+
+
 def _product_laws(n: int) -> list[Law]:
-    names = [f"f{i}" for i in range(n)]
-    arrows = {name: ("a", f"b{i}") for i, name in enumerate(names)}
+    arrows = {f"f{i}": ("a", f"b{i}") for i in range(n)}
     components = tuple(f"b{i}" for i in range(n))
     projections = prod(tuple(Proj(i) for i in range(n)))
-    beta = [
-        Law(
-            f"β of {n}, component {i}", "products", "a", f"b{i}",
-            lambda i=i, **f: (prod(tuple(f.values())) >> Proj(i), f[f"f{i}"]), arrows, oriented=True,
-        )
-        for i in range(n)
-    ]  # fmt: skip
     return [
-        *beta,
+        *[product_beta(n, i) for i in range(n)],
         Law(f"η of {n}", "products", components, components, lambda: (projections, _id), oriented=True),
         Law(
             f"fusion of {n}", "products", "c", components,
@@ -74,24 +73,31 @@ _PRODUCTS = [
         {"f": ("a", "c"), "g": ("b", "d")}, oriented=True,
     ),
     Law(
-        "let β", "products", Context("a", "b"), "c", lambda e: (Extend(e) >> Proj(-1), e),
-        {"e": (Context("a", "b"), "c")}, oriented=True,
+        "let β", "products", "a", "b", lambda e: (Extend(e) >> Proj(-1), e), {"e": ("a", "b")}, oriented=True,
+    ),
+    Law(
+        "let β in a context", "products", Context("a", "b"), "c", lambda e: (Extend(e) >> Proj(-1), e),
+        {"e": (Context("a", "b"), "c")},
     ),
     Law(
         "let weakening", "products", Context("a", "b"), "a", lambda e: (Extend(e) >> Proj(0), Proj(0)),
-        {"e": (Context("a", "b"), "c")}, oriented=True,
+        {"e": (Context("a", "b"), "c")},
     ),
 ]  # fmt: skip
 
 _EXPONENTIALS = [
     Law(
         "β", "exponentials", ("a", "b"), "c", lambda f: (both(curry(f), _id) >> _eval, f), {"f": (("a", "b"), "c")},
-        oriented=True, source="paper 003, figure 4 (partial application); Curien 1986",
+        source="paper 003, figure 4 (partial application); Curien 1986",
+    ),
+    Law(
+        "β by a let", "exponentials", "a", "c", lambda f, e: (prod(curry(f), e) >> _eval, Extend(e) >> f),
+        {"f": (("a", "b"), "c"), "e": ("a", "b")}, oriented=True,
     ),
     Law(
         "β in a context", "exponentials", Context("a", "b"), "c",
         lambda f, e: (prod(curry(f), e) >> _eval, Extend(e) >> f),
-        {"f": (Context("a", "b", "d"), "c"), "e": (Context("a", "b"), "d")}, oriented=True,
+        {"f": (Context("a", "b", "d"), "c"), "e": (Context("a", "b"), "d")},
     ),
     Law(
         "η", "exponentials", "a", Hom("b", "c"), lambda g: (curry(both(g, _id) >> _eval), g),
@@ -120,21 +126,21 @@ _CONSTANTS = [
 ]  # fmt: skip
 
 
+def coproduct_beta(n: int, i: int) -> Law:
+    """The i-th of n alternatives goes to the i-th branch."""
+    arrows = {f"f{j}": (f"a{j}", "b") for j in range(n)}
+    sides = lambda **f: (inject(i, n) >> case(*f.values()), f[f"f{i}"])
+    return Law(f"β of {n}, alternative {i}", "coproducts", f"a{i}", "b", sides, arrows, oriented=True)
+
+
 def _coproduct_laws(n: int) -> list[Law]:
     arrows = {f"f{i}": (f"a{i}", "b") for i in range(n)}
     alternatives = tuple(f"a{i}" for i in range(n))
-    beta = [
-        Law(
-            f"β of {n}, alternative {i}", "coproducts", f"a{i}", "b",
-            lambda i=i, **f: (inject(i, n) >> case(*f.values()), f[f"f{i}"]), arrows, oriented=True,
-        )
-        for i in range(n)
-    ]  # fmt: skip
     return [
-        *beta,
+        *[coproduct_beta(n, i) for i in range(n)],
         Law(
             f"η of {n}", "coproducts", Sum(*alternatives), Sum(*alternatives),
-            lambda: (case(*(inject(i, n) for i in range(n))), _id), plain=alternatives, oriented=True,
+            lambda: (case(*(inject(i, n) for i in range(n))), _id), plain=alternatives,
         ),
         Law(
             f"fusion of {n}", "coproducts", Sum(*alternatives), "c",
@@ -144,18 +150,17 @@ def _coproduct_laws(n: int) -> list[Law]:
     ]  # fmt: skip
 
 
+def tag_beta(n: int, i: int) -> Law:
+    """The number i, as a tag of n, is the i-th alternative."""
+    sides = lambda: (Const(np.int32(i)) >> tag(n), Const(()) >> inject(i, n))
+    source = "a finite set is a sum of units"
+    return Law(f"tag of {n}, number {i}", "coproducts", "a", Sum(*[()] * n), sides, oriented=True, source=source)
+
+
 def _tag_laws(n: int) -> list[Law]:
     units, numbers = Sum(*[()] * n), [np.int32(i) for i in range(n)]
-    beta = [
-        Law(
-            f"tag of {n}, number {i}", "coproducts", "a", units,
-            lambda i=i: (Const(numbers[i]) >> tag(n), Const(()) >> inject(i, n)), oriented=True,
-            source="a finite set is a sum of units",
-        )
-        for i in range(n)
-    ]  # fmt: skip
     return [
-        *beta,
+        *[tag_beta(n, i) for i in range(n)],
         Law(
             f"number of {n}", "coproducts", units, units, lambda: (case(*map(Const, numbers)) >> tag(n), _id),
             source="a finite set is a sum of units",
@@ -176,17 +181,16 @@ _COPRODUCTS = [
     Law(
         "distributivity", "coproducts", ("c", Sum("a", "b")), "d",
         lambda f, g: (_distribute >> case(f, g), case(f, g)), {"f": (("c", "a"), "d"), "g": (("c", "b"), "d")},
-        plain=("a", "b", "c", "d"), oriented=True,
+        plain=("a", "b", "c", "d"),
     ),
     Law(
         "distributivity inverse", "coproducts", ("c", Sum("a", "b")), ("c", Sum("a", "b")),
         lambda: (_distribute >> case(both(_id, inject(0, 2)), both(_id, inject(1, 2))), _id), plain=("a", "b", "c"),
-        oriented=True,
     ),
     Law(
         "context", "coproducts", Context("c", Sum("a", "b")), "d",
         lambda f, g: (prod(Proj(0), Proj(1)) >> case(_split(f), _split(g)), case(f, g)),
-        {"f": (Context("c", "a"), "d"), "g": (Context("c", "b"), "d")}, plain=("a", "b", "d"), oriented=True,
+        {"f": (Context("c", "a"), "d"), "g": (Context("c", "b"), "d")}, plain=("a", "b", "d"),
     ),
 ]  # fmt: skip
 

@@ -71,10 +71,10 @@ def infer(term: Term, domain: Type) -> Type:
     The result holds abstract closures where `curry` made a function.  Raises a `DiffcurryError` with the offending
     part marked in the term where types do not meet.
     """
-    check_values(domain)
+    x = type_of(domain)
     term = term_on("infer", term, domain)
     with whole(term):
-        codomain = _infer(term, type_of(domain))
+        codomain = _infer(term, x)
     check_values(codomain)
     return codomain
 

@@ -20,9 +20,9 @@ _DIGITS = 2.0**-13  # the relative difference of two numbers that counts as none
 _CANCELLED = 2.0**-10  # how small a sum of computed numbers may be beside them, whose last digits may be others in XLA
 _SMALLEST = float(np.finfo(np.float32).tiny)
 _WIDE = frozenset({int, float, complex, np.int64, np.uint64, np.float64, np.complex128, np.longdouble})
-_SIGNED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+SIGNED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 _OTHER = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "getitem", "round")
-OPERATORS = (*_SIGNED, *("r" + name for name in _SIGNED), *_OTHER)
+OPERATORS = (*SIGNED, *("r" + name for name in SIGNED), *_OTHER)
 WIDENING = frozenset({"sum", "prod", "cumsum", "cumprod", "trace"})  # by which NumPy makes 64 bits of fewer
 _SHAPING = {"T", "mT", "reshape", "transpose", "swapaxes", "flatten", "ravel", "squeeze", "diagonal", "repeat", "copy"}
 _PARTS = {"T", "mT", "real", "imag"}  # of arrays, which are no methods
@@ -74,7 +74,7 @@ def computing(name: str, count: int, keys: tuple[str, ...]) -> Callable[..., Any
         return operator.attrgetter(name) if name in _PARTS else partial(_method, name, count, keys)
     if name == "round":
         return round
-    plain = name if name in _OTHER or name in _SIGNED else name[1:]
+    plain = name if name in _OTHER or name in SIGNED else name[1:]
     of_two = getattr(operator, plain + "_" if plain in ("and", "or") else plain)
     return of_two if plain == name else lambda x, y: of_two(y, x)
 

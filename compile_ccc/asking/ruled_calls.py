@@ -32,10 +32,11 @@ _LEVELS = 4  # of rules within rules
 
 
 class _Look:
-    """How many levels of rules are looked into, and whether there were so many."""
+    """How many levels of rules are looked into, whether there were so many, and how programs that ran are undone."""
 
-    def __init__(self, levels: int, reached: bool = False):
-        self.levels, self.reached = levels, reached
+    def __init__(self, levels: int):
+        self.levels, self.reached = levels, False
+        self.ran: list[Callable[[], None]] = []
 
 
 _NONE = _Look(0)
@@ -48,19 +49,32 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
 
     @wraps(f)
     def attempt(*arguments: P.args, **keywords: P.kwargs) -> Result:
-        look = _Look(_look.get().levels, True)
+        around = _look.get()
+        look = _Look(around.levels)
         while True:
             token = _look.set(look)
             try:
                 return f(*arguments, **keywords)
             except Exception as error:
-                if not (look.reached and look.levels < _LEVELS and asks_for_value(error)):
+                more = look.reached or look.levels == around.levels
+                if not (more and look.levels < _LEVELS and asks_for_value(error)):
                     raise
             finally:
                 _look.reset(token)
+                if around is not _NONE:
+                    around.reached |= look.reached
+                    around.ran += look.ran
+            for undo in reversed(look.ran):
+                undo()
             look = _Look(look.levels + 1)
 
     return attempt
+
+
+def undone_by(undo: Callable[[], None]) -> None:
+    """Notes how what a program changes is put back, should it run again since a rule asks for a value."""
+    if (look := _look.get()) is not _NONE:
+        look.ran.append(undo)
 
 
 class levels_of:
@@ -74,6 +88,8 @@ class levels_of:
         self._inner = _Look(known) if known > self._look.levels else self._look
 
     def __enter__(self) -> int:
+        if self._look is not _NONE:
+            self._inner.ran = self._look.ran
         self._token = _look.set(self._inner)
         return self._inner.levels
 
@@ -110,15 +126,16 @@ def _looked_into(
 ) -> Any:
     """The results of a call whose rule is looked into; None if it is not, or does not allow it."""
     look, level = _look.get(), asked.level
-    if params["symbolic_zeros"] or level is None or level >= look.levels:
+    if level is None or level >= look.levels:
         return None
-    if not any(asked_of(x) is asked and asked.is_varied(x) for x in functions[-1] if isinstance(x, Asking)):
+    varied = [isinstance(x, Asking) and asked_of(x) is asked and asked.is_varied(x) for x in functions[-1]]
+    if not any(varied):
         return None  # which has no derivative
     look.reached |= level == look.levels - 1
     asked.level = None  # the call that is made of this one is a call like others
     try:
         with jex.set_current_trace(trace):
-            return how(partial(_run, asked, level + 1), *functions)
+            return how(partial(_run, asked, level + 1), varied if params["symbolic_zeros"] else None, *functions)
     except Exception as error:
         if asked.wanted or not (asks_for_value(error) or compat.says_no_rule(error)):
             raise
@@ -131,13 +148,13 @@ def _looked_into(
         asked.level = level
 
 
-def _jvp(run: Any, fun: Any, jvp: Any, operands: Any) -> Any:
-    given = [*operands, *[None] * len(operands)]
-    return with_rule_as_program(fun, jvp, operands, partial(run, given))
+def _jvp(run: Any, varied: Sequence[bool] | None, fun: Any, jvp: Any, operands: Any) -> Any:
+    seen = lambda f, *xs: run([*operands, *[None] * (len(xs) - len(operands))], f, *xs)
+    return with_rule_as_program(fun, jvp, operands, seen, varied)
 
 
-def _vjp(out_trees: Any, run: Any, fun: Any, fwd: Any, bwd: Any, operands: Any) -> Any:
-    """The call of a function with a rule that was made two programs."""
+def _vjp(out_trees: Any, run: Any, varied: Any, fun: Any, fwd: Any, bwd: Any, operands: Any) -> Any:
+    """The call of a function with a rule that was made two programs, for cotangents of all operands."""
     types = list(map(jax.typeof, operands))
     interleaved = lambda *xs: fwd.call_wrapped(*(v for x in xs for v in (x, True)))
     try:

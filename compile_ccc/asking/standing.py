@@ -15,7 +15,7 @@ import jax.core
 import numpy as np
 
 from compile_ccc.asking import jax_traces
-from compile_ccc.asking.numbers import METHODS, OPERATORS
+from compile_ccc.asking.numbers import METHODS, OPERATORS, SIGNED
 from compile_ccc.asking.tracers import Asking, Known, asked_of, by_users, is_plain
 
 
@@ -170,8 +170,24 @@ def _operator(name: str) -> Callable[..., Any]:
     return operate
 
 
+def _in_place(name: str) -> Callable[..., Any]:
+    """An operator that changes an array of NumPy's, which becomes code then."""
+
+    def operate(self: Any, other: Any) -> Any:
+        asked = asked_of(self)
+        if asked is None or not asked.differentiates or asked.class_of(self) is not np.ndarray or not _stands(other):
+            return NotImplemented
+        asked.want(self)
+        raise TypeError("a tracer does not change")
+
+    operate.__name__ = f"__i{name}__"
+    return operate
+
+
 for _kind in (KnownArray, KnownScalar, Computed):
     for _name in OPERATORS:
         setattr(_kind, f"__{_name}__", _operator(_name))
     _kind.__divmod__ = lambda x, y: (x // y, x % y)
     _kind.__rdivmod__ = lambda x, y: (y // x, y % x)
+for _name in SIGNED:
+    setattr(KnownArray, f"__i{_name}__", _in_place(_name))

@@ -16,7 +16,6 @@ from jax.interpreters import ad
 from combinators.errors import DiffcurryError, UnsupportedError, is_of_users_code, user_line
 from combinators.memo import ByObject, remembered
 from combinators.staging import program as program_of
-from combinators.staging import settings
 
 
 def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
@@ -148,9 +147,10 @@ def has_named_axes() -> bool:
     return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
 
 
-def is_staged_otherwise(primitive: jex.Primitive) -> bool:
-    """Whether JAX writes an operation down in a way of its own."""
-    return primitive.name.startswith("call_hi_primitive")
+def is_written_by_jax(primitive: jex.Primitive) -> bool:
+    """Whether JAX has to write an operation down: in a way of its own, or since it may refer to axes by name."""
+    named = jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
+    return named or primitive.name.startswith("call_hi_primitive")
 
 
 def keeps_rule(params: dict[str, Any]) -> bool:
@@ -193,17 +193,12 @@ def _holds_rule(program: Any) -> bool:
     return _ruled.put(program, any(keeps_rule(eqn.params) for eqn in program.eqns)) if found is None else found
 
 
-def flags() -> tuple[Any, ...]:
-    """What the program of a term depends on besides the term and its types."""
-    return settings()
-
-
 @remembered(entries=1024)
 def call_parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
     """Those of a call with so many inputs and outputs, as JAX writes them."""
     sizes = {2: inputs, 3: outputs}
-    resized = lambda v: v[:1] * sizes[len(v)] if type(v) is tuple and len(v) in sizes else v
-    return {key: resized(value) for key, value in _of_call(mesh).items()}
+    entries = {key: sizes.get(len(v)) if type(v) is tuple else None for key, v in _of_call(mesh).items()}
+    return {key: v if (n := entries[key]) is None else v[:1] * n for key, v in _of_call(mesh).items()}
 
 
 @remembered(entries=64)

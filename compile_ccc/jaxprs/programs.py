@@ -55,15 +55,19 @@ class Program:
         """A program of these equations, but for those, and constants, that no output and no effect depends on."""
         alive, read = needed(equations, outputs)
         kept = [(variable, value) for variable, value in constants if variable in read]
-        variables = [*(variable for variable, _ in kept), *inputs]
+        variables = [*[variable for variable, _ in kept], *inputs]
         return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
     def only(self, numbers: Sequence[int]) -> Program:
         """The program of its outputs with these numbers."""
+        return self.giving([self.outputs[i] for i in numbers])
+
+    def giving(self, values: Any) -> Program:
+        """The program of these of its values, a pytree."""
         constants = list(zip(self.variables, self.constants, strict=False))
-        inputs = self.variables[len(constants) :]
-        facts = (jax.tree.structure([0] * len(numbers)), self.name, self.is_high)
-        return Program.pruned(constants, inputs, [self.outputs[i] for i in numbers], self.equations, *facts)
+        outputs, form = jax.tree.flatten(values)
+        facts = (form, self.name, self.is_high)
+        return Program.pruned(constants, self.variables[len(constants) :], outputs, self.equations, *facts)
 
     def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
         """The program of some of its values from its constants and from others of its values, which are known."""
@@ -113,33 +117,22 @@ class Program:
     @cached_property
     def nonzero(self) -> list[int]:
         """The numbers of the outputs that are no zeros, where these are written out."""
-        zeros = {e.outvars[0] for e in self.equations if writes_zeros(e)}
-        zero = lambda v: is_zero(v) if type(v) is jex.Literal else v in zeros
-        return [i for i, v in enumerate(self.outputs) if not zero(v)]
+        zeros = {e.outvars[0] for e in self.equations if e.primitive is _BROADCAST and writes_zeros(e)}
+        zeros |= {id(v) for v in self.outputs if type(v) is jex.Literal and is_zero(v)}  # literals have no hash
+        return [i for i, v in enumerate(self.outputs) if (id(v) if type(v) is jex.Literal else v) not in zeros]
 
     @cached_property
-    def literals(self) -> list[Any]:
-        """The literals that it reads."""
-        return [*filterfalse(is_variable, chain(*map(_operands, self.equations), self.outputs))]
+    def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int]]:
+        """The literals that it reads, its steps, and the places of its outputs: all that a copy of it takes.
 
-    @cached_property
-    def steps(self) -> list[tuple[Any, list[int], list[Any]]]:
-        """The equations with the places of their operands and the types of their results.
-
-        Variables have the first places, then come literals, then results in their order.
+        A step is an equation with the places of its operands and the types of its results.  Variables have the first
+        places, then come literals, then results in their order.
         """
-        place = self._places.__getitem__
-        return [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
-
-    @cached_property
-    def results(self) -> list[int]:
-        """The places of the outputs."""
-        return [self._places[id(v)] for v in self.outputs]
-
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        values = chain(self.variables, self.literals, *map(_results, self.equations))
-        return dict(zip(map(id, values), count(), strict=False))
+        literals = [*filterfalse(is_variable, chain(*map(_operands, self.equations), self.outputs))]
+        values = chain(self.variables, literals, *map(_results, self.equations))
+        place = dict(zip(map(id, values), count(), strict=False)).__getitem__
+        steps = [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
+        return literals, steps, [*map(place, map(id, self.outputs))]
 
     @cached_property
     def jaxpr(self) -> Any:
@@ -190,6 +183,19 @@ def is_zero(v: Any) -> bool:
         return False
     value = np.asarray(v.val)
     return value.dtype == jax.dtypes.float0 or bool(np.all(value == 0))
+
+
+def written(f: Any, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The equations of f, which gives a list, on these operands, with these results."""
+    jaxpr = staging.program(f, [v.aval for v in operands])
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
+    return renamed(jaxpr.eqns, env | dict(zip(jaxpr.outvars, results, strict=True)))
+
+
+def renamed(equations: Sequence[Any], env: dict[Any, Any]) -> list[Any]:
+    """Equations on other variables: those that `env` says, and new ones, which are added to it."""
+    atom = lambda v: v if type(v) is jex.Literal else env.setdefault(v, jex.Var(v.aval))
+    return [e.replace(invars=[*map(atom, e.invars)], outvars=[*map(atom, e.outvars)]) for e in equations]
 
 
 def stepwise(jaxpr: Any, values: Sequence[Any]) -> list[Any]:

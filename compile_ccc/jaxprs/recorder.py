@@ -16,9 +16,12 @@ import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.core import ShapedArray
 
 from combinators import staging
 from combinators.errors import UnsupportedError, user_line
+from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program, literal_of
@@ -95,7 +98,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
                 with jex.set_current_trace(self):
                     return primitive.to_lojax(*wires, **params)
             self.is_high = True
-        if compat.has_named_axes() or compat.is_staged_otherwise(primitive):
+        if compat.is_written_by_jax(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
             results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
@@ -158,10 +161,11 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
         given = self.wires((*program.constants, *values))
-        atoms = [*map(_atom, given), *program.literals]
+        literals, steps, outputs = program.in_places
+        atoms = [*map(_atom, given), *literals]
         if program.is_high:
             self.is_high = True
-        for equation, places, types in program.steps:
+        for equation, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
             if self._opened and (inner := compat.called(equation)) is not None:
                 given_inside = [Wire(self, atom) for atom in operands]
@@ -173,7 +177,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if equation.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
-        return [given[i] if i < n else Wire(self, atoms[i]) for i in program.results]
+        return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
 
 
 def copied(e: Any, operands: list[Any], results: list[Any]) -> Any:
@@ -201,7 +205,7 @@ class Tape:
 
     def __init__(self, f: Callable[..., Any], *arguments: Any, opened: bool = False):
         leaves, form = jax.tree.flatten(arguments)
-        self._inputs = [jex.Var(aval_of(leaf)) for leaf in leaves]
+        self._inputs = [jex.Var(leaf if type(leaf) is ShapedArray else aval_of(leaf)) for leaf in leaves]
         self.recorder = Recorder(opened)
         with jex.set_current_trace(self.recorder):
             self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
@@ -238,6 +242,22 @@ def current() -> Recorder | None:
     return trace if type(trace) is Recorder else None
 
 
+def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The results of an operation, which is written down at once if a program is being written: JAX asks nothing."""
+    recorder = current()
+    results = (
+        primitive.bind(*operands, **primitive.get_bind_params(params))
+        if recorder is None
+        else recorder.process_primitive(primitive, operands, params)
+    )
+    return list(results) if primitive.multiple_results else [results]
+
+
+def added(x: Any, y: Any) -> Any:
+    """x + y, of one shape and dtype."""
+    return applied(jex.primitives.add_p, (x, y), {})[0] if aval_of(x) == aval_of(y) and current() else lax.add(x, y)
+
+
 def silently[T](f: Callable[[], T]) -> T:
     """f(), written down without effects in the program that is being written: they have been in it before."""
     recorder = current()
@@ -267,5 +287,11 @@ def aval_of(leaf: Any) -> Any:
     if type(leaf) is Wire:
         return leaf.aval
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return jax.core.ShapedArray(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
-    return leaf if isinstance(leaf, jax.core.ShapedArray) else jax.typeof(leaf)
+        return shaped(leaf.shape, leaf.dtype, leaf.weak_type)
+    return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
+
+
+@remembered(entries=4096)
+def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> Any:
+    """JAX's type of arrays of this shape and dtype."""
+    return ShapedArray(shape, dtype, weak_type=weak)

@@ -8,6 +8,7 @@ or copied into the program that is being written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -15,25 +16,29 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
+import jax.numpy as jnp
 
 from combinators import staging
-from combinators.memo import Table
+from combinators.memo import Table, remembered
 from combinators.primitives import bind, operation_of
 from combinators.runs import Runs, codes
 from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, copied, current, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
 
 
-def record(f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False) -> Program:
+def record(
+    f: Callable[..., Any], *arguments: Any, name: str = "program", stays: bool = False, opened: bool = False
+) -> Program:
     """Writes down the program of f on the types of these arguments, pytrees of arrays, or of types as JAX has them.
 
     Equations and constants that nothing depends on are left out.  What f closes over becomes a constant of the program.
     If it `stays`, functions made in f may go on to use its values, as constants of programs that are written later.
+    Where calls are `opened`, it is written down what they do.
     """
-    tape = Tape(f, *arguments)
+    tape = Tape(f, *arguments, opened=opened)
     program = tape.giving(tape.result, name=name)
     if not stays:
         tape.recorder.invalidate()
@@ -52,14 +57,16 @@ class Compiled:
         self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
-        inside = True in [isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)]
-        return (self._part if inside else self.runs)(static, *arguments)
+        leaves, form = jax.tree.flatten(arguments)
+        if True in [isinstance(leaf, jax.core.Tracer) for leaf in leaves]:
+            return self._part(static, *arguments)
+        return self.runs.program(static, arguments, leaves, form)(*leaves)
 
     def _part(self, static: Any, *arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return self._f(static, *arguments)
         leaves, form = jax.tree.flatten(arguments)
-        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), compat.flags())
+        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), staging.settings())
         program = self.programs.get(key)
         if program is None:
             program = record(partial(self._f, static), *arguments, name=self._f.__name__)
@@ -115,41 +122,17 @@ def opened(program: Program) -> Program:
     """The program with what its calls do in the place of the calls."""
     if not any(map(compat.called, program.equations)):
         return program
-    constants = dict(zip(program.variables, program.constants, strict=False))
-    inputs, now = program.variables[len(constants) :], dict[int, Any]()
-    equations = _opened(program.equations, now, constants, inside=False)
-    outputs = [*map(now.get, map(id, program.outputs), program.outputs)]
-    facts = (program.form, program.name, program.is_high)
-    return Program([*constants.values()], [*constants, *inputs], outputs, equations, *facts)
+    inputs = program.variables[len(program.constants) :]
+    found = record(lambda *xs: run(program, xs), *map(_type, inputs), name=program.name, opened=True)
+    return replace(found, form=program.form)
 
 
-def _opened(equations: Iterable[Any], now: dict[int, Any], constants: dict[Any, Any], inside: bool) -> list[Any]:
-    """Equations without calls; `now` stands in the place of variables, by identity.  Inside of a call, all is new."""
-    found: list[Any] = []
-    for e in equations:
-        operands, inner = [*map(now.get, map(id, e.invars), e.invars)], compat.called(e)
-        if inner is not None:
-            held = {jex.Var(v.aval): value for v, value in zip(inner.constvars, inner.consts, strict=True)}
-            constants |= held
-            values = dict(zip(map(id, (*inner.constvars, *inner.invars)), (*held, *operands), strict=True))
-            found += _opened(inner.eqns, values, constants, inside=True)
-            results = [*map(values.get, map(id, inner.outvars), inner.outvars)]
-        elif inside:
-            results = [*map(jex.Var, map(_type, e.outvars))]
-            found.append(copied(e, operands, results))
-        else:
-            found.append(e if operands == e.invars else copied(e, operands, e.outvars))
-            continue
-        now.update(zip(map(id, e.outvars), results, strict=True))
-    return found
-
-
-def operation(term: Primitive, types: Sequence[Any]) -> Program:
+def operation(term: Primitive, types: Sequence[Any], setting: Any) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
     holds_programs = staging.holds_programs(params)
-    if not (holds_programs or compat.has_named_axes() or compat.is_staged_otherwise(primitive)):
-        found = staging.known(primitive, params, tuple(types), staging.settings())
+    if not (holds_programs or compat.is_written_by_jax(primitive)):
+        found = staging.known(primitive, params, tuple(types), setting)
         if found is not None:
             return _single(primitive, params, types, *found)
     return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
@@ -168,4 +151,14 @@ def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], result
 
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], aval_of(x).dtype), xs)
+    return jax.tree.map(lambda x: shaped(x.shape[1:], aval_of(x).dtype), xs)
+
+
+def zeros(type: Any) -> Any:
+    """Zeros of a shape and a dtype, written out."""
+    return run(_zeros(tuple(type.shape), type.dtype, staging.settings()), [])[0]
+
+
+@remembered(entries=1024)
+def _zeros(shape: tuple[int, ...], dtype: Any, _: Any) -> Program:
+    return record(lambda: jnp.zeros(shape, dtype))

@@ -9,20 +9,22 @@ import jax
 import jax.extend.core as jex
 
 from combinators.meaning import control
+from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of, current
-from compile_ccc.jaxprs.recording import record, row_types, run
+from compile_ccc.jaxprs.recording import inlined, record, row_types, run
 
 
 def scan(
-    step: Callable[[Any, Any], Any], state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
+    step: Callable[[Any, Any], Any] | Program, state: Any, xs: Any, length: int | None, reverse: bool, unroll: int = 1
 ) -> Any:
-    """`lax.scan`: (s, x) ↦ (s', y) along the rows of xs."""
+    """`lax.scan`: (s, x) ↦ (s', y) along the rows of xs, by a function or by a program that is known."""
     recorder = current()
     if recorder is None or jax.config.jax_disable_jit or compat.has_named_axes():
-        return control.scan(step, state, xs, length, reverse, unroll)
-    program = record(step, state, row_types(xs), name="scan")
+        one = (lambda s, x: inlined(step, jax.tree.leaves((s, x)))) if isinstance(step, Program) else step
+        return control.scan(one, state, xs, length, reverse, unroll)
+    program = step if isinstance(step, Program) else record(step, state, row_types(xs), name="scan")
     (before, form), rows = jax.tree.flatten(state), jax.tree.leaves(xs)
     after, out = program.form.unflatten(program.outputs)
     (after, after_form), (out, out_form) = jax.tree.flatten(after), jax.tree.flatten(out)
@@ -33,7 +35,7 @@ def scan(
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
     params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
     wires = recorder.wires((*program.constants, *before, *rows))
-    types = [*(v.aval for v in after), *(jex.unmapped_aval(steps, 0, v.aval) for v in out)]
+    types = [*(v.aval for v in after), *(_of_rows(v.aval, steps) for v in out)]
     results = recorder.append(
         jex.primitives.scan_p,
         {**params, "jaxpr": program.jaxpr, "length": steps, "reverse": reverse, "unroll": unroll},
@@ -42,6 +44,12 @@ def scan(
         jex.no_effects,
     )
     return form.unflatten(results[: len(before)]), out_form.unflatten(results[len(before) :])
+
+
+@remembered(entries=1024)
+def _of_rows(type: Any, steps: int) -> Any:
+    """The type of so many rows of a type."""
+    return jex.unmapped_aval(steps, 0, type)
 
 
 def _passes(program: Program, after: list[Any], out: list[Any]) -> bool:

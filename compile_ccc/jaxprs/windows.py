@@ -15,8 +15,7 @@ from typing import Any
 import jax.extend.core as jex
 from jax import lax
 
-from combinators import staging
-from compile_ccc.jaxprs.programs import Program, writes_zeros
+from compile_ccc.jaxprs.programs import Program, writes_zeros, written
 
 _SUMS = ("add", "add_any")
 _UPDATE = jex.primitives.dynamic_update_slice_p
@@ -56,7 +55,7 @@ def _window(equation: Any, made: dict[Any, Any]) -> list[Any] | None:
             before = made.get(x)
             if before is not None and before.primitive is _UPDATE and _erases(before, rest, made):
                 return [update.replace(invars=[before.invars[0], *rest], outvars=equation.outvars)]
-            return _inlined(_added, [x, *rest], equation.outvars)
+            return written(_added, [x, *rest], equation.outvars)
         if update.primitive is jex.primitives.scatter_add_p:
             return [update.replace(invars=[x, *rest], outvars=equation.outvars)]
     return None
@@ -86,12 +85,3 @@ def _is_one(start: Any, other: Any) -> bool:
 def _added(x: Any, window: Any, *starts: Any) -> list[Any]:
     there = jex.primitives.dynamic_slice_p.bind(x, *starts, slice_sizes=window.shape)
     return [_UPDATE.bind(x, lax.add(there, window), *starts)]
-
-
-def _inlined(f: Any, operands: list[Any], results: list[Any]) -> list[Any]:
-    """The equations of f on these operands, with these results."""
-    jaxpr = staging.program(f, [v.aval for v in operands])
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
-    env.update(zip(jaxpr.outvars, results, strict=True))
-    atom = lambda v: v if type(v) is jex.Literal else env.setdefault(v, jex.Var(v.aval))
-    return [e.replace(invars=[*map(atom, e.invars)], outvars=[*map(atom, e.outvars)]) for e in jaxpr.eqns]

@@ -1,54 +1,40 @@
 """Optimising a term by the laws of `combinators.laws.table` that are oriented, from left to right.
 
-    id >> f = f,   f >> id = f                                              category: left identity, right identity
-    prod(f0, f1, ...) >> proj(i) = fi                                       products: β
-    prod(f0, f1, ...) >> prod(proj(i), ...) = prod(fi, ...)                 products: β, for several projections
-    extend(e) >> proj(-1) = e                                               products: let β
-    extend(e) >> f = f                for an f that does not read e         products: let weakening
-    prod(curry(f), e) >> eval = extend(e) >> f                              exponentials: β in a context
-    prod(Context(a, ...) >> curry(f), e) >> eval = Context(a, ..., e) >> f  exponentials: β in a context
-    prod(g >> curry(f), e) >> eval = prod(g, e) >> f                        exponentials: β
-    f >> const(v) = const(v)                                                const: const absorbs
-    const(i) >> tag(n) = const(()) >> inject(i, n)                          coproducts: tag
-    inject(i, n) >> case(f0, f1, ...) = fi                                  coproducts: β
-    extend(e >> inject(i, n)) >> case(f0, f1, ...) = extend(e) >> fi        coproducts: β, in a context
-    case(f >> inject(0, 2), g >> inject(1, 2)) >> case(h, k)
-        = case(f >> h, g >> k)                                              coproducts: distributivity
-    prod(curry(proj(-1)), e) >> map = e                                     map and fold: map of id
-    prod(curry(f >> prod(g, unit)), s, e) >> scan >> proj(0)
-        = prod(curry(f >> g), s, e) >> fold                                 map and fold: fold is a silent scan
-
-A variable that is bound to another variable, a constant, a product or a function that can be seen stands for that.  A
-computation is never repeated, and never moves into or out of a branch or a loop; what prints or calls back stays.
-
-Terms know no types, so a law is applied only where the term itself shows that it fits: after `prod(Context(...))` it
-can be seen which variable `proj(0)` is, on an unknown domain it can not.  Functions are told apart by their code, so
-the code of a function that may go elsewhere stays as it is; of one that is applied in sight, or run by a loop, the body
-is optimised.
+Each rewrite is a law of the table: its left side is matched against the steps of the term, and its right side takes
+their place, if what it drops prints nothing and calls nothing back.  The laws of products, of coproducts and of tags
+are taken for as many components as the term has.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import Any
+
+import jax
+import numpy as np
 
 from combinators.base import only_terms
 from combinators.building import compose
 from combinators.depth import deep
-from combinators.terms import Call, Case, Checkpoint, Const, Eval, Extend, Fold, Id, Map, Prod, Proj, Scan, Tag, Term
-from compile_ccc.optimiser.chains import Chain, Kind, Scope, Steps, Value
-from compile_ccc.optimiser.liveness import Uses, alive, renumbered, steps_of
-from compile_ccc.optimiser.rewrites import applied, chosen, from_start, iterated, projected, rearranged, tagged
+from combinators.errors import DiffcurryError
+from combinators.laws.table import LAWS, coproduct_beta, product_beta, tag_beta
+from combinators.meaning.infer import component
+from combinators.memo import remembered
+from combinators.terms import Call, Case, Checkpoint, Const, Extend, Id, Inject, Prod, Proj, Scan, Tag, Term
+from compile_ccc.optimiser.patterns import Form, Pattern, Steps, steps_of
+from compile_ccc.optimiser.purity import Purity
 
 
 @deep
 def optimise(term: Term) -> Term:
-    """A term that is equal by the laws and executes no more scalar operations.  The module's text lists the laws.
+    """A term that is equal by the oriented laws, and executes no more scalar operations.
 
-    One pass, which visits about as many combinators as `C.infer` does, without recursion on the length of chains.
-    `optimise(optimise(f)) is optimise(f)`.
+    One pass, linear in the length of the term, in which equal parts are optimised once; `optimise(optimise(f))` is
+    `optimise(f)`.  Terms know no types, so a law is applied where the term itself shows that it fits.  The code of a
+    function stays as it is: functions are told apart by their code.
     """
     only_terms("optimise", (term,))
-    return Optimiser().optimised(term, None)
+    return Optimiser().optimised(term)
 
 
 class Optimiser:
@@ -56,105 +42,121 @@ class Optimiser:
 
     def __init__(self) -> None:
         self.laws = Counter[str]()
-        self.uses = Uses()
-        self._memo: dict[tuple[Term, Kind], Term] = {}
+        self._memo: dict[tuple[Term, Form], Term] = {}
+        self._is_pure = Purity()
 
-    def optimised(self, term: Term, kind: Kind, scope: Scope | None = None) -> Term:
-        """The term optimised for a domain of this kind; once for all places where the same is known."""
-        known = scope if scope is not None and scope.known else None
-        if isinstance(term, Proj) and known is None:
-            return from_start(term, kind)
-        memo = self._memo if known is None else known.memo
-        if (term, kind) not in memo:
-            result = Rewriting(self, Value(kind, known or Scope())).run(term)
-            memo[term, kind] = memo[result, kind] = result
-        return memo[term, kind]
+    def optimised(self, term: Term, form: Form = None) -> Term:
+        """The term optimised for values that are products of this form, if that is known."""
+        if (term, form) not in self._memo:
+            result = self._chain(term, form)
+            self._memo[term, form] = self._memo[result, form] = result
+        return self._memo[term, form]
 
-
-class Rewriting(Chain):
-    """The steps of a term, appended one by one and rewritten where a law applies."""
-
-    def __init__(self, optimiser: Optimiser, domain: Value):
-        super().__init__(domain, optimiser.uses, optimiser.laws)
-        self.optimiser = optimiser
-
-    def optimised(self, term: Term, kind: Kind) -> Term:
-        return self.optimiser.optimised(term, kind)
-
-    def run(self, term: Term) -> Term:
-        """The optimised chain.  Steps that are put instead of others are looked at again."""
-        todo = list(reversed(steps_of(term)))
+    def _chain(self, term: Term, form: Form) -> Term:
+        """The chain, whose steps are appended one by one; those that take the place of others are looked at again."""
+        done, forms, todo = list[Term](), [form], list(reversed(steps_of(term)))
         while todo:
-            step = self._inside(todo.pop())
-            instead = self._rewritten(step)
-            if instead is None:
-                self.append(step)
+            step = self._inside(todo.pop(), forms[-1])
+            found = self._rewritten(done, forms, step)
+            if found is None:
+                done.append(step)
+                forms.append(_form_after(step, forms[-1]))
             else:
-                todo.extend(reversed(instead))
-        lengths = [value.kind if isinstance(value.kind, int) else None for value in (*self.before, self.value)]
-        return compose(*alive(self.steps, lengths, self.uses))
+                before, right = found
+                del done[len(done) - before :], forms[len(forms) - before :]
+                todo += reversed(right)
+        return compose(*done)
 
-    def _inside(self, step: Term) -> Term:
+    def _rewritten(self, done: list[Term], forms: list[Form], step: Term) -> tuple[int, Steps] | None:
+        """How many of the last steps a law replaces, together with the next one, and by which steps."""
+        for pattern in _patterns(done[-1] if done else None, step):
+            before = len(pattern.steps) - 1
+            if before > len(done):
+                continue
+            steps = (*done[len(done) - before :], step)
+            found = pattern.right(_by_numbers(steps), forms[len(forms) - 1 - before])
+            if found is not None and False not in map(self._is_pure, found[1]):
+                self.laws[str(pattern.law)] += 1
+                return before, found[0]
+        return None
+
+    def _inside(self, step: Term, form: Form) -> Term:
         """A step whose parts are optimised where they stand."""
-        kind, scope = self.value.kind, self.value.scope
         match step:
-            case Prod(parts, form):
-                new = tuple([self.optimiser.optimised(f, kind, scope) for f in parts])
-                return step if new == parts else Prod(new, form)
+            case Prod(parts, own):
+                new = tuple([self.optimised(f, form) for f in parts])
+                return step if new == parts else Prod(new, own)
             case Extend(e):
-                new = self.optimiser.optimised(e, kind, scope)
-                return step if new is e else Extend(new)
+                return Extend(self.optimised(e, form))
             case Case(branches):
-                on = kind if isinstance(kind, int) else None  # of a pair, it is not known what stands before the sum
-                new = tuple([self.optimiser.optimised(f, on) for f in branches])
-                return step if new == branches else Case(new)
+                return Case(tuple([self.optimised(f) for f in branches]))
             case Call(body, name, rule):
-                new = self.optimiser.optimised(body, kind)
-                return step if new is body else Call(new, name, rule)
+                return Call(self.optimised(body, form), name, rule)
             case Checkpoint(body, policy, prevent_cse):
-                new = self.optimiser.optimised(body, kind)
-                return step if new is body else Checkpoint(new, policy, prevent_cse)
-            case Proj():
-                return from_start(step, kind)
+                return Checkpoint(self.optimised(body, form), policy, prevent_cse)
             case _:
                 return step
 
-    def _rewritten(self, step: Term) -> Steps | None:
-        """The steps to do instead of this one, after taking away those that they replace; None if there are none."""
-        if shorter := self._weakened(step):
-            return (shorter,)
-        match step:
-            case Id():
-                return self.law(f"category: {'right' if self.steps else 'left'} identity")
-            case Const() if self.steps and self.uses.is_pure_after(self.last(2), self.steps[-1]):
-                self.pop()
-                return self.law("const: const absorbs", step)
-            case Prod():
-                return rearranged(self, step)
-            case Proj():
-                return projected(self, step)
-            case Eval():
-                return applied(self)
-            case Tag() if isinstance(number := self.last(), Const):
-                return tagged(self, step, number)
-            case Case():
-                return chosen(self, step)
-            case Fold() | Scan() | Map():
-                return iterated(self, step)
-            case _:
-                return None
 
-    def _weakened(self, step: Term) -> Term | None:
-        """Takes the last lets away if `step` reads none of them; gives the step without them, whose own lets move."""
-        n = self.value.kind
-        if isinstance(step, Extend) or not isinstance(n, int) or not isinstance(self.last(), Extend):
+def _form_after(step: Term, form: Form) -> Form:
+    match step:
+        case Id():
+            return form
+        case Prod(parts, own) if own == _tuple(len(parts)):
+            return len(parts)
+        case Scan():
+            return 2
+        case _:
             return None
-        reads = self.uses.reads(step, n)
-        while reads is not None and isinstance(let := self.last(), Extend) and self._is_unread(let, reads):
-            self.law("products: let weakening")
-            self.pop()
-        left = self.value.kind
-        return renumbered(step, lambda i: i if i < left else i - n + left) if left < n else None
 
-    def _is_unread(self, let: Extend, reads: frozenset[int]) -> bool:
-        return self.value.kind - 1 not in reads and self.uses.is_pure(let.value)
+
+_by_last: dict[Any, list[Pattern]] = defaultdict(list)  # by the kind of their last step; of metavariables, None
+for _pattern in [Pattern(law) for law in LAWS if law.oriented]:
+    if _pattern.is_applied:
+        _by_last[_pattern.last].append(_pattern)
+
+
+def _patterns(before: Term | None, step: Term) -> list[Pattern]:
+    """The laws whose left sides may end in this step, which comes after that one."""
+    return [*_of_size(before, step), *_by_last[type(step)], *(_by_last[None] if before is not None else ())]
+
+
+def _of_size(before: Term | None, step: Term) -> list[Pattern]:
+    """The laws of as many components, or alternatives, as there are here."""
+    match before, step:
+        case Prod(parts, form), Proj(key) if (i := _place(form, key)) is not None:
+            return [_sized(product_beta, len(parts), i)]
+        case Inject(i, n), Case(branches) if n == len(branches):
+            return [_sized(coproduct_beta, n, i)]
+        case Const(number), Tag(n) if type(number) is np.int32 and 0 <= number < n:
+            return [_sized(tag_beta, n, int(number))]
+        case _:
+            return []
+
+
+@remembered(entries=256)
+def _sized(law: Any, n: int, i: int) -> Pattern:
+    return Pattern(law(n, i))
+
+
+def _by_numbers(steps: Steps) -> Steps:
+    """A component of a product of any form as one of a tuple: what its key is makes no difference."""
+    match steps:
+        case (Prod(parts, form), Proj(key)) if (i := _place(form, key)) is not None:
+            return Prod(parts, _tuple(len(parts))), Proj(i)
+        case _:
+            return steps
+
+
+@remembered(entries=256)
+def _tuple(size: int) -> Any:
+    return jax.tree.structure((0,) * size)
+
+
+@remembered(entries=4096)
+def _place(form: Any, key: Any) -> int | None:
+    """Which component of a product of this form a projection takes."""
+    try:
+        return component(form.unflatten(range(form.num_leaves)), key)
+    except DiffcurryError:
+        return None

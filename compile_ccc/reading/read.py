@@ -22,7 +22,7 @@ from combinators.meaning.evaluate import evaluate
 from combinators.memo import ByObject
 from combinators.primitives import traced
 from combinators.terms import Call, Curry, Fold, Id, Proj, Scan, Term
-from combinators.types import Function, Type, type_of
+from combinators.types import Function, Type, of_aval
 from compile_ccc.carriers import eval_p, lam_p
 from compile_ccc.jaxprs import compat
 from compile_ccc.lambda_terms import (
@@ -142,7 +142,7 @@ class Reader(Builder):
     def call(self, program: Any, eqn: Any, operands: list[Any], names: int = 0) -> list[Any]:
         """A call of a jitted function, whose program JAX has traced once, or of a part that has a name."""
         known = _calls.get(program)
-        result = single([type_of(v.aval) for v in eqn.outvars])
+        result = single([of_aval(v.aval) for v in eqn.outvars])
         if known is None:
             code = _code(program, result, False, names)
             known = _calls.put(program, (Call(_arrow(code), eqn.params["name"]), Program(code)))
@@ -205,14 +205,14 @@ class Reader(Builder):
             self.build(list(init), state),
             self.build(list(xs), single([atom_type(a) for a in xs])),
         )
-        types = [*(type_of(v.aval) for v in eqn.outvars[carry:]), *(atom_type(a) for a in contents(rows))]
+        types = [*(of_aval(v.aval) for v in eqn.outvars[carry:]), *(atom_type(a) for a in contents(rows))]
         result = state if folds else (state, single(types))
         found = self.leaves(self.let(Arrow(arrow, parts), result), result)
         return [*put(kept, found[: len(init)]), *put(rows, found[len(init) :])]
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
         check_effects(eqn, self.calls)
-        types = [type_of(v.aval) for v in eqn.outvars]
+        types = [of_aval(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
             return operands  # it only makes a weak type strong
         term = traced(eqn.primitive, parameters(eqn) if self.rules_capture else eqn.params)
@@ -225,7 +225,7 @@ class Reader(Builder):
 def _code(program: Any, result: Type, functions: bool, names: int = 0) -> Lam:
     """The abstraction over its inputs that a program is which captures nothing."""
     block = Reader(_names(), functions, False)
-    x = Var(next(block.names), single([type_of(v.aval) for v in program.invars]))
+    x = Var(next(block.names), single([of_aval(v.aval) for v in program.invars]))
     constants = map(Constant, program.consts)
     return lam(x, block.close(block.build(block.run(program, [*constants, *block.leaves(x, x.type)], names), result)))
 
@@ -238,7 +238,7 @@ def _arrow(code: Lam) -> Term:
 def _worked_out(eqn: Any) -> Any:
     """The call of a function with a rule, as one over arrays: the functions that its program makes are worked out."""
     program = eqn.params["call_jaxpr"]
-    term = _arrow(_code(program, single([type_of(v.aval) for v in program.outvars]), True))
+    term = _arrow(_code(program, single([of_aval(v.aval) for v in program.outvars]), True))
     value = lambda *xs: jax.tree.leaves(evaluate(term, single(xs)))
     return eqn.replace(params=eqn.params | {"call_jaxpr": staging.program(value, [v.aval for v in program.invars])})
 

@@ -132,6 +132,8 @@ def _write(block: Builder, eqn: Any, cell: Cell, value: Any) -> None:
 
 def _at(block: Builder, eqn: Any, index: list[Any], f: Callable[..., Any], *values: Any) -> Any:
     """f on values, and on the steps of an index, of which what is known stays known."""
+    if masks := [t for t in map(atom_type, index) if t.dtype == bool]:
+        raise refused(block, eqn, "a ref is indexed by truth values", masks[0], "read the ref first: ref[...][mask]")
     unknown = [a for a in index if not isinstance(a, Constant)]
 
     def on_arrays(*arrays: Any) -> Any:

@@ -27,7 +27,6 @@ from combinators.records import as_records, from_records
 from combinators.terms import Const, Fix, Proj, Term
 from combinators.types import Function, Tensor, Type
 from compile_ccc.carriers import CARRIER, FunctionValue, Trace, active, eval_p, struct
-from compile_ccc.jaxprs import compat
 from compile_ccc.recursion.blocks import Blocks
 from compile_ccc.recursion.machine import Machine
 from compile_ccc.recursion.unfolding import unfolded
@@ -40,7 +39,7 @@ _compiled: Facts[tuple[Term, Type, Any]] = Facts("machines of recursions", entri
 def _machine(term: Fix, type: Type) -> tuple[Term, Type, Any]:
     leaves, form = jax.tree.flatten(type)
     refuse(term, argument=term.argument, result=term.result, environment=leaves)
-    key = (tuple(leaves), tuple(t.weak for t in leaves), form, compat.flags())
+    key = (tuple(leaves), tuple(t.weak for t in leaves), form, staging.settings())
     return _compiled.get(term, key) or _compiled.put(term, _made(term, type), key)
 
 

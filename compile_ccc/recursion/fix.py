@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -11,15 +13,16 @@ import jax.extend.core as jex
 from combinators.building import compose, prod
 from combinators.building import fix as fixed
 from combinators.edges import whole
-from combinators.errors import ArgumentError, UntypedFunctionError, definition_line
+from combinators.errors import ArgumentError, ArityError, UntypedFunctionError, definition_line
 from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
+from combinators.text.outline import outline
 from combinators.types import Function, Tensor, Type, pack, same_type
 from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, flatten, is_carrier, lam_p
 from compile_ccc.recursion.codomains import endless, founded
 from compile_ccc.recursion.compiling import refuse
 from compile_ccc.recursion.unfolding import more_than_called, unfolded
-from compile_ccc.tracing.arguments import argument_type, parameter_name
+from compile_ccc.tracing.arguments import argument_type, binds, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.function import function
 from compile_ccc.tracing.stage import stage
@@ -45,6 +48,7 @@ def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: in
     dom = tuple(map(strong, map(argument_type, domain)))
     cod = None if codomain is None else strong(argument_type(codomain))
     refuse(None, argument=dom, result=cod)
+    check_parameters(f, 1, dom)
 
     def recursive(*x: Any) -> Any:
         return _recursion(f, dom, cod, max_depth)(*x)
@@ -66,10 +70,20 @@ def _recursion(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type, max_dept
 def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
     """The carrier of (self, x, ...) ↦ f(self, x, ...), and the type of its result."""
     itself = lambda cod: [Function(pack(dom), cod)]
-    way = (cod,) if cod is not None else founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[1]))
+    on_a_way = lambda: founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[1]))
+    way = on_a_way() if cod is None else (cod,)
     if way is None:
         raise endless(f)
-    program, found, captured, types = staged(f, itself(way[0]), dom)
+    try:
+        program, found, captured, types = staged(f, itself(way[0]), dom)
+    except Exception as error:
+        if cod is None:
+            raise
+        with suppress(Exception):  # which may be the same one again
+            way = on_a_way() or way
+        if same_type(way[0], cod):
+            raise
+        raise differs(f, f"{cod}, the codomain that is stated", way[0]) from error
     _check(f, program, len(program.consts) + len(jax.tree.leaves(types)))
     if not same_type(found, way[0]):
         whose = "on a way without calls of itself" if cod is None else "the codomain that is stated"
@@ -81,6 +95,18 @@ def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any,
     return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=type, **facts), way[0]
 
 
+def check_parameters(f: Callable[..., Any], own: int, dom: tuple[Type, ...]) -> None:
+    """Raises `ArityError` if f does not take so many recursive functions, and then arguments of this domain."""
+    if not binds(f, own + len(dom)):
+        raise ArityError(
+            "a recursive function has another number of parameters than it gets arguments",
+            expected=f"{own + len(dom)}: {own} for what it may call, and {len(dom)} for its domain, {outline(dom)}",
+            got=f"{getattr(f, '__name__', f)}{inspect.signature(f)}",
+            hint="the domain lists one type for each argument, without those of the functions: fix(lambda self, x, n: "
+            "..., type of x, type of n); mutual((lambda f, g, x: ..., type of x), ...)",
+        )
+
+
 def staged(
     f: Callable[..., Any], functions: list[Function], dom: tuple[Type, ...]
 ) -> tuple[Any, Type, Captured, list[Type]]:
@@ -88,7 +114,7 @@ def staged(
     own, captured = active_traces.get()[-1], captures(f)
     types = [argument_type(v) for v in captured.values]
     domain = (*functions, *dom)
-    program, found, _, _ = stage(f, captured, types, domain, len(domain), own)
+    program, found, *_ = stage(f, captured, types, domain, len(domain), own)
     refuse(None, result=found)
     return program, found, captured, types
 

@@ -23,7 +23,8 @@ from combinators.meaning.conform import conform
 from combinators.types import Function, Tensor, Type, pack, same_type
 from compile_ccc.carriers import Unfounded
 from compile_ccc.recursion.codomains import endless, founded
-from compile_ccc.recursion.fix import differs, fix, staged, strong
+from compile_ccc.recursion.compiling import refuse
+from compile_ccc.recursion.fix import check_parameters, differs, fix, staged, strong
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.function import function
 
@@ -48,6 +49,9 @@ def mutual(*functions: Any, max_depth: int = 1024) -> tuple[Any, ...]:
         )
     fs = [f for f, *_ in functions]
     domains = [tuple(strong(argument_type(t)) for t in domain) for _, *domain in functions]
+    for f, dom in zip(fs, domains, strict=True):
+        refuse(None, argument=dom)
+        check_parameters(f, len(fs), dom)
 
     def entry(number: int) -> Callable[..., Any]:
         def recursive(*x: Any) -> Any:

@@ -165,7 +165,17 @@ _COMPLAINTS = (
         "a ref is used in a way that JAX refuses",
         "a ref that has one name in each function, stays in the one that makes it, and has an axis for what is mapped",
         "read the ref before, hand in the value, and write the result into the ref",
-        words="mutable array reference|array reference of type Ref|State effect not supported",
+        words="mutable array reference|array reference of type Ref|State effect not supported"
+        "|Invalid shape for `(swap|addupdate)`|slice must have a step >= 1",
+    ),
+    _Complaint(
+        UnsupportedError,
+        "a ref stands where its value is meant",
+        "an array",
+        "ref[...] is what the ref holds, and ref[...] = new writes",
+        words="'AbstractRef' object has no attribute|got a Ref of type Ref"
+        "|^Value of type <class '[^']*[.]DynamicJaxprTracer'> is not (convertible|iterable)"
+        "|^Only scalar arrays can be converted",
     ),
     _Complaint(
         ArgumentError,

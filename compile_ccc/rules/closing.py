@@ -7,9 +7,10 @@ read: it becomes an operand, of which the rule knows no tangent, and for which i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import jax
@@ -110,23 +111,48 @@ class _Closing(jax.core.Trace):  # type: ignore[type-arg]
             return with_rule_as_program(fun, jvp, operands)
 
 
-def with_rule_as_program(fun: Any, jvp: Any, operands: Any, seen: Callable[..., Any] = lambda f, *xs: f(*xs)) -> Any:
-    """The call of a function with a rule, which is made a program now; that is `seen` by what runs it on tracers."""
+def with_rule_as_program(
+    fun: Any,
+    jvp: Any,
+    operands: Any,
+    seen: Callable[..., Any] = lambda f, *xs: f(*xs),
+    varied: Sequence[bool] | None = None,
+) -> Any:
+    """The call of a function with a rule, which is made a program now; that is `seen` by what runs it on tracers.
+
+    If the rule is told which tangents are zeros, it is made two programs: for tangents of what is `varied`, and of all
+    operands with real numbers, which may be another path through it.
+    """
     types = list(map(jax.typeof, operands))
-    written = lambda *xs: list(map(_written, seen(jvp.call_wrapped, *xs)))
-    try:
-        program = staging.program(written, [*types, *(t.to_tangent_aval() for t in types)])
-    finally:
-        emptied(jvp)  # the call of the function itself fills them again
-    rule, captured = rule_of(program.jaxpr, program.consts)
+    tangents = [t.to_tangent_aval() for t in types]
+
+    def rule_for(present: Sequence[bool]) -> tuple[_Rule, list[Any]]:
+        def run(*xs: Any) -> list[Any]:
+            rest = iter(xs[len(types) :])
+            given = [next(rest) if p else SymbolicZero(t) for p, t in zip(present, tangents, strict=True)]
+            return list(map(_written, jvp.call_wrapped(*xs[: len(types)], *given)))
+
+        try:
+            program = staging.program(lambda *xs: seen(run, *xs), [*types, *compress(tangents, present)])
+        finally:
+            emptied(jvp)  # the call of the function itself fills them again
+        return rule_of(program.jaxpr, program.consts)
+
+    every = [varied is None or not is_discrete(type_of(t)) for t in types]
+    some = every if varied is None else [v and r for v, r in zip(varied, every, strict=True)]
+    rules = {present: rule_for(present) for present in (tuple(some), tuple(every))}
+    captured = [of_one for _, of_one in rules.values()]
     call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
 
     def of_tangents(primals: Any, tangents: Any) -> Any:
         (values, operands), (_, given) = primals, tangents
-        results = rule(values, [*operands, *given])
+        is_zero = [isinstance(t, SymbolicZero) for t in given]
+        fits = all(p or zero for p, zero in zip(some, is_zero, strict=True))
+        present = tuple(some if fits else every)
+        results = rules[present][0](values[0 if fits else -1], [*operands, *compress(map(_written, given), present)])
         return results[: len(results) // 2], results[len(results) // 2 :]
 
-    call.defjvp(of_tangents)
+    call.defjvp(of_tangents, symbolic_zeros=True)
     return call(captured, list(operands))
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import check_values
-from combinators.errors import ArityError, UntypedFunctionError
+from combinators.errors import ArgumentError, ArityError, UntypedFunctionError
 from combinators.meaning.infer import abstract
 from combinators.records import as_records
 from combinators.terms import Term
@@ -106,7 +106,10 @@ def _is_number(value: Any) -> bool:
 
 def is_static(argument: Any) -> bool:
     """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
-    return not all(map(_is_value, leaves_of(argument)))
+    try:
+        return not all(map(_is_value, leaves_of(argument)))
+    except ArgumentError:  # a dictionary whose keys have no order
+        return True
 
 
 def holds_type(argument: Any) -> bool:
@@ -126,7 +129,8 @@ def _is_value(leaf: Any) -> bool:
     if type(leaf) is int and leaf.bit_length() > 31:
         return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
     if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.dtype.kind not in "OSUmM"  # objects, text, times
+        structured = leaf.dtype.names is not None and leaf.dtype != jax.dtypes.float0
+        return not structured and leaf.dtype.kind not in "OSUmM"  # objects, text, times
     return isinstance(leaf, (*VALUES, jax.ShapeDtypeStruct)) or is_function_value(leaf)
 
 
@@ -151,6 +155,13 @@ def _argument_leaf(leaf: Any) -> Type:
         if isinstance(leaf, FunctionValue) and leaf.trace not in active_traces.get():
             raise leaked(leaf.type)
         return leaf.type if isinstance(leaf, Closure) else abstract(type_of(leaf))
+    if _is_dtype(leaf):
+        raise ArgumentError(
+            "a dtype is given as an argument, where a value or its type is needed",
+            expected="an array, a number, or a type such as C.Tensor((), float)",
+            got=f"{leaf!r}",
+            hint=f"write C.Tensor((), jnp.{jax.dtypes.canonicalize_dtype(leaf)}), or C.Tensor() for a float",
+        )
     if callable(leaf):
         raise UntypedFunctionError(
             "a Python function is given as an argument, and its type is not known",
@@ -159,6 +170,13 @@ def _argument_leaf(leaf: Any) -> Type:
             hint="write function(f, domain), for example function(f, C.Tensor(()))",
         )
     return leaf_type(leaf)
+
+
+def _is_dtype(leaf: Any) -> bool:
+    """Whether this is a dtype of numbers, or a class that stands for one, such as float."""
+    if not isinstance(leaf, type | np.dtype):
+        return False
+    return any(jnp.issubdtype(np.dtype(leaf), kind) for kind in (np.number, np.bool_))
 
 
 def parameter_name(f: Callable[..., Any], arity: int) -> str:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from combinators.base import Composable
-from combinators.identity.bytecode import is_note, loaded, noted, stored
+from combinators.identity.bytecode import Names, is_note, names_of
 from combinators.identity.identity import key_of
 from combinators.identity.kinds import kind_with
 from combinators.identity.rules import PLAIN
@@ -129,22 +129,27 @@ class _Reader:
             return self.object(value), Keep(value)
         self.watch.container(value)
         self.shared += [value] if issubclass(type(value), list | dict) else []
-        named = loaded(value.__code__) if runs else ()
-        if runs:
-            self.sets(value, named)
+        names = names_of(value.__code__) if runs else None
+        if names is not None:
+            self.sets(value, names)
         made = Make(value, [])
         self.seen[id(value)] = (len(self.seen), made)
         keys: list[Hashable] = []
-        notes = noted(value.__code__) if runs else ()
         for label, variable, part in parts:
-            note = label in notes and is_note(part) and not is_environment(part) and id(part) not in self.are_read
+            note = (
+                names is not None
+                and label in names.noted
+                and is_note(part)
+                and not is_environment(part)
+                and id(part) not in self.are_read
+            )
             if note:
                 self.notes.add(id(part))
                 self.shared.append(variable.owner if variable and isinstance(part, int | float) else part)
             key, plan = ("note", Keep(part)) if note else self.variable(variable, part, str(label), depth)
             keys.append((label, key))
             made.parts.append((label, plan))
-        if named:
+        if names is not None and names.loaded:
             keys.append(("module", id(value.__globals__)))
         if runs and value.__dict__:
             self.watch.container(value.__dict__)
@@ -167,26 +172,27 @@ class _Reader:
         self.watch.attributes.append((value, "__class__", value.__class__))
         return ("object", type(value), id(value))
 
-    def sets(self, f: types.FunctionType, named: tuple[str, ...]) -> None:
+    def sets(self, f: types.FunctionType, own: Names) -> None:
         """Notes the variables that a function sets, and the global ones that functions of its module set for it.
 
         A function whose global variables are set needs the variables of its module themselves.
         """
-        module, own = f.__globals__, stored(f.__code__)
-        waiting = [g for name in named if type(g := module.get(name)) is types.FunctionType]
-        if not own and not waiting:
+        module = f.__globals__
+        waiting = [g for name in own.loaded if type(g := module.get(name)) is types.FunctionType]
+        if not own.stored and not waiting:
             return
-        seen, names = {f.__code__}, {*own} - {*f.__code__.co_freevars}
+        seen, names = {f.__code__}, {*own.stored} - {*f.__code__.co_freevars}
         while waiting:
             g = waiting.pop()
             if g.__code__ not in seen and g.__globals__ is module:
                 seen.add(g.__code__)
-                names |= stored(g.__code__) - {*g.__code__.co_freevars}
-                waiting += [h for name in loaded(g.__code__) if type(h := module.get(name)) is types.FunctionType]
+                others = names_of(g.__code__)
+                names |= others.stored - {*g.__code__.co_freevars}
+                waiting += [h for name in others.loaded if type(h := module.get(name)) is types.FunctionType]
         cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        found = [Variable(cell, "cell_contents") for name, cell in cells if name in own]
+        found = [Variable(cell, "cell_contents") for name, cell in cells if name in own.stored]
         if not names.isdisjoint(module):
-            found += [Variable(module, name) for name in {*names, *named} & module.keys()]
+            found += [Variable(module, name) for name in {*names, *own.loaded} & module.keys()]
         self.written.update((variable.key, variable) for variable in found)
         self.shared += [variable.owner for variable in found]
 

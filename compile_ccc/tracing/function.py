@@ -29,7 +29,8 @@ from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.keeping import traced
 from compile_ccc.tracing.lifting import lifted
-from compile_ccc.tracing.stage import Traced, stage, trace_anew
+from compile_ccc.tracing.stage import stage, trace_anew
+from compile_ccc.tracing.traced import Traced
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) 
     own = active_traces.get()[-1]
     captured = captures(f)
     types = [argument_type(v) for v in captured.values]
-    program, cod, _, _ = stage(f, captured, types, dom, arity, own)
+    program, cod, *_ = stage(f, captured, types, dom, arity, own)
     outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
     type = Function(dom, cod)
     names = (*("" for _ in program.consts), *captured.names)

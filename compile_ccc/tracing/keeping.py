@@ -13,6 +13,7 @@ import jax
 import jax.core
 import numpy as np
 
+from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
 from combinators.types import Type
@@ -20,13 +21,14 @@ from compile_ccc.asking import often
 from compile_ccc.asking.answers import NO_ANSWERS
 from compile_ccc.asking.asking import times_derived
 from compile_ccc.asking.jax_traces import is_tracing
-from compile_ccc.asking.ruled_calls import levels_of
+from compile_ccc.asking.ruled_calls import levels_of, undone_by
 from compile_ccc.asking.tracers import class_of
 from compile_ccc.carriers import FunctionValue
-from compile_ccc.jaxprs import compat
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
-from compile_ccc.tracing.stage import NOT_GIVEN, Given, Traced, is_concrete, trace_anew
+from compile_ccc.tracing.stage import is_concrete, trace_anew
+from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
+from compile_ccc.watching.before import Before
 from compile_ccc.watching.foreign import fixed_parts
 from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.watching.reached import reached
@@ -89,10 +91,13 @@ def _traced(tracee: Tracee) -> Traced:
     lasting = has_lasting_rules(f)
     if anew is not None and anew.certain:
         given = replace(given, at_end=partial(settle, [f])) if anew.leaves else given
+        given = replace(given, undo=partial(tracee.undo, Before(tracee.roots())))
+        undone_by(given.undo)
         return trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
-        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()), tracee.undo)
+        undo = partial(tracee.undo, Before(tracee.roots()))
+        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()), undo)
         return replace(result, read=Watch(reason=_AROUND))
     return tracee.watched(fixed, lasting, anew)
 
@@ -106,7 +111,7 @@ class Tracee:
         self.types = [argument_type(v) for v in captured.values]
         leaves, self.form = jax.tree.flatten((dom, self.types))
         types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
-        self.program = (captured.key, arity, self.form, types, compat.flags())
+        self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
         self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
         self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
@@ -131,9 +136,9 @@ class Tracee:
         """The function, and what the pytrees of its inputs hold beside their parts."""
         return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
 
-    def undo(self) -> None:
-        """Puts back what the function captured, before it runs once more."""
-        self.captured.watch.restore()
+    def undo(self, before: Before) -> None:
+        """Puts back what the function reached, before it runs once more."""
+        before.restore(self.f)
         for variable in self.captured.variables:
             variable.put(self.captured.values[variable.slot])
 
@@ -142,6 +147,7 @@ class Tracee:
     ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
         given = replace(self.given, at_end=at_end, undo=undo)
+        undone_by(undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
             result = new(fixed)
@@ -157,16 +163,14 @@ class Tracee:
     def watched(self, fixed: tuple[int, ...], lasting: bool, anew: _Anew | None) -> Traced:
         """The trace, which is kept if all that it read can be watched, and was not changed by it."""
         roots = self.roots()
-        before = reached(None, roots)
-        if before.reason and anew is not None:
-            before = anew.after
+        state = Before(roots)
+        before = anew.after if state.watch.reason and anew is not None else state.watch
         held = before.holds()
         left: list[bool] = []
         leaves_any = lambda: before.has_notes_of(jax.core.Tracer) or not before.holds()
 
         def undo() -> None:
-            before.restore()
-            self.undo()
+            self.undo(state)
             left.clear()
 
         at_end = lambda settled: left.append(leaves_any() and settle(roots, settled))
@@ -179,7 +183,7 @@ class Tracee:
         holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
         if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
             return replace(result, read=Watch(reason=_AROUND))
-        changed = any(left) or not before.holds() or not self.captured.watch.holds()
+        changed = any(left) or bool(result.written) or not before.holds() or not self.captured.watch.holds()
         after = reached(ran, [*self.captured.kept, *roots[1:]])
         read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
         result = replace(result, ran=ran, read=read)

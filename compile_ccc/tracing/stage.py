@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 
 from combinators import staging
 from combinators.context import Context
-from combinators.depth import check_depth, check_values, users_own
+from combinators.depth import check_values, users_own
 from combinators.errors import (
     BareFunctionError,
     DiffcurryError,
@@ -23,16 +22,14 @@ from combinators.errors import (
 from combinators.identity import rules
 from combinators.meaning.families import stated
 from combinators.meaning.infer import abstract, note
-from combinators.origins import NOWHERE, Origin
-from combinators.terms import Curry
-from combinators.types import Function, Opaque, Type, leaf_type, require_values, type_of
-from combinators.values import Closure, depth_of, is_function
+from combinators.origins import NOWHERE
+from combinators.types import Opaque, Type, leaf_type, require_values, type_of
+from combinators.values import Closure, is_function
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
 from compile_ccc.asking.jax_traces import running_trace, trace_of
 from compile_ccc.asking.tracers import asked_of
 from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
-from compile_ccc.lambda_terms import Lam
 from compile_ccc.reading.read import read as read_program
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.writing import as_number, is_known
@@ -42,57 +39,11 @@ from compile_ccc.rules.closing import closing, mapped, strays
 from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
+from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.translate import translate
-from compile_ccc.watching.ran import Ran
-from compile_ccc.watching.reached import A_REF, reached
+from compile_ccc.watching.before import Before
+from compile_ccc.watching.handed import Handed, Written
 from compile_ccc.watching.watch import NOTHING, Watch
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A traced lambda: its λ-term, its code, the type of its result, and where its environment comes from.
-
-    `value` is the code of the function value, which goes anywhere: it says for which environment it was traced.
-    """
-
-    lam: Lam
-    code: Curry
-    value: Curry
-    cod: Type
-    sources: tuple[tuple[bool, int], ...]  # (whether a constant met in tracing, its place) for each free variable
-    constants: tuple[Any, ...]
-    fixed: tuple[int, ...]  # which inputs are code
-    origin: Origin
-    ran: Ran  # the functions that ran
-    read: Watch  # what it read beside what the function captured
-    answers: Answers | None = None  # what Python was told of its inputs
-    shared: tuple[int, ...] = ()  # places among what the function shares that functions in the program reach, too
-
-    def closure(self, values: list[Any]) -> Closure:
-        environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
-        f = Closure(self.value, environment, self.origin)
-        if Closure not in map(type, environment):
-            return f
-        check_depth(depth_of(f))
-        f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)
-        return f
-
-
-@dataclass(frozen=True)
-class Given:
-    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
-
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
-    more, `undo` puts back what it has changed.
-    """
-
-    leaves: tuple[Any, ...] = ()
-    varied: frozenset[int] = frozenset()
-    at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    undo: Callable[[], Any] = lambda: None
-
-
-NOT_GIVEN = Given()
 
 
 def trace_anew(
@@ -108,7 +59,7 @@ def trace_anew(
 ) -> Traced:
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
-        program, cod, fixed, answers = stage(f, captured, types, dom, arity, own, fixed, given)
+        program, cod, fixed, answers, written = stage(f, captured, types, dom, arity, own, fixed, given)
         if program.consts:
             check_captured(program.jaxpr)
         constants = [own.value(c) for c in program.consts]
@@ -132,7 +83,9 @@ def trace_anew(
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
-    return Traced(lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared)
+    return Traced(
+        lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, given.order
+    )
 
 
 def stage(
@@ -144,18 +97,19 @@ def stage(
     own: Trace,
     fixed: tuple[int, ...] = (),
     given: Given = NOT_GIVEN,
-) -> tuple[Any, Type, tuple[int, ...], Answers | None]:
+) -> tuple[Any, Type, tuple[int, ...], Answers | None, tuple[Written, ...]]:
     """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
 
     The third result says which of these inputs are code all the same, `fixed` which ones were known to be: those that
     have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
     Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
-    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last one is what Python was
-    told of the inputs that are `given`.
+    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last ones are what Python was
+    told of the inputs that are `given`, and what f changed in those.
     """
     check_arity(f, arity, dom)
     cods: list[Type] = []
     told: list[Answers | None] = []
+    written: tuple[Written, ...] = ()
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
     structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
@@ -171,7 +125,7 @@ def stage(
     copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
     def flat(*leaves: Any) -> list[Any]:
-        nonlocal copied
+        nonlocal copied, written
         runs.append(True)
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
@@ -187,9 +141,12 @@ def stage(
                 if isinstance(v, jax.core.Tracer) and i not in fixed:
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
+            arguments = x if arity != 1 else (x,)
+            handed = Handed(given.own, arguments) if len(given.own) == arity else Handed((), ())
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
-                result = rebuilt(*(x if arity != 1 else (x,)))
+                result = rebuilt(*arguments)
+            written = tuple(handed.written(asked.settled))
             copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
@@ -245,14 +202,14 @@ def stage(
         yield set(knowable())
 
     def no_refs() -> None:
-        if reached(None, [f]).reason == A_REF:
+        if Before([f]).has_refs:
             raise of_outside("Ref", definition_line(f))
 
     with complaints():
         program = traced_with_known(attempt, fixed, knowable, no_refs)
     if copied:
         rules.put_back(program.jaxpr, copied)
-    return program, cods[-1], fixed, told[-1]
+    return program, cods[-1], fixed, told[-1], written
 
 
 def _with_constants(program: Any, captured: list[Any]) -> Any:

@@ -12,7 +12,7 @@ import threading
 import types
 import typing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -59,6 +59,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     type(vars(_Pair)["first"]),
     type(threading.Lock()),
     type(threading.RLock()),
+    type(vars(Collection)["_abc_impl"]),
     typing.TypeAliasType,
     typing.TypeVar,
     operator.itemgetter,
@@ -125,9 +126,9 @@ def slots_of(kind: type) -> list[str]:
 
 def is_of_python(kind: type, slots: int) -> bool:
     """Whether the objects of a class have no state but attributes, slots, and what containers hold."""
-    bases = (base for base in CONTAINERS if issubclass(kind, base))
+    base = [*filter(functools.partial(issubclass, kind), CONTAINERS), object][0]
     counted = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    return kind.__basicsize__ <= next(bases, object).__basicsize__ + 8 * counted
+    return kind.__basicsize__ <= base.__basicsize__ + 8 * counted
 
 
 def fixed_parts(form: Any) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 import types
 from collections import deque
@@ -12,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from combinators.identity.bytecode import attribute_names, imported, is_note, loaded, noted, stored
+from combinators.identity.bytecode import is_note, names_of
 from compile_ccc.watching.foreign import PARTS, PLAINEST, attribute, is_constant
 from compile_ccc.watching.ran import is_odd, is_own
 from compile_ccc.watching.standard import Answers, cached
-from compile_ccc.watching.watch import BYTES, Watch
+from compile_ccc.watching.watch import BYTES, LIMIT, Watch
 
 _BUILTINS: Any = vars(builtins)
 _UNKNOWN = frozenset({"open", "input", "__import__"})  # functions of Python itself, and what reads as they do
@@ -41,6 +42,14 @@ class Places:
         self.odd: dict[type, bool] = {}  # classes, and whether their objects say themselves what they are
         self.waiting: list[tuple[Any, bool]] = []
 
+    def unwatched(self, what: str) -> None:
+        """Something was read that cannot be watched."""
+        raise Unwatched(what)
+
+    def is_long(self) -> bool:
+        """Whether there is more than can be looked at at each call."""
+        return self.watch.size > LIMIT or self.bytes > BYTES
+
     def push(self, values: Iterable[Any], held: bool = False) -> None:
         for value in values:
             kind = type(value)
@@ -60,30 +69,30 @@ class Places:
 
     def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
-        names, own = set(attribute_names(code)), noted(code)
-        others = set(loaded(code)) - variables.keys() - without
+        of = names_of(code)
+        names, others = set(of.attributes), set(of.loaded) - variables.keys() - without
         self.names |= names
         if not others.isdisjoint(_UNKNOWN) or "import_module" in names:
-            raise Unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
+            self.unwatched(f"the result of {min(others & _UNKNOWN, default='import_module')}")
         self.by_name |= not others.isdisjoint(_BY_NAME) or not names.isdisjoint(("__dict__", "attrgetter"))
         if not others.isdisjoint(_OF_ITS_MODULE):
             self.entries(variables, held=False)
         if "__subclasses__" in names:
-            raise Unwatched("the subclasses of a class")
+            self.unwatched("the subclasses of a class")
         if others:
             self.missing(variables, others)
             for name in others & _BUILTINS.keys():
                 self.variable(_BUILTINS, name)
-        for name in imported(code, variables.get("__package__")):
+        for name in of.imported(variables.get("__package__")):
             for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
                 if whole in sys.modules:
                     self.variable(sys.modules, whole)
                 else:
                     self.missing(sys.modules, {whole})
-        for name in (*loaded(code), *stored(code)):
-            if name in variables and name not in without and not (name in own and self.note(variables[name])):
+        for name in (*of.loaded, *of.stored):
+            if name in variables and name not in without and not (name in of.noted and self.note(variables[name])):
                 self.variable(variables, name)
-        if unset := stored(code) - variables.keys():
+        if unset := of.stored - variables.keys():
             self.missing(variables, unset)
 
     def note(self, value: Any) -> bool:
@@ -93,6 +102,10 @@ class Places:
                 (value, 0 if isinstance(value, deque) else len(value))
             )  # a deque may lose its first
         return is_note(value)
+
+    def ref(self) -> None:
+        """A ref was met."""
+        self.unwatched("a ref, which programs change")
 
     def missing(self, variables: dict[str, Any], names: Set[str]) -> None:
         """Names that a module does not have, and may get: such as those of builtins."""
@@ -117,10 +130,16 @@ class Places:
 
     def array(self, array: np.ndarray) -> None:
         if array.dtype.hasobject:
-            raise Unwatched("an array of objects")
+            return self.unwatched("an array of objects")
         self.bytes += array.nbytes
         if self.bytes <= BYTES:
             self.watch.array(array)
+
+    def state(self, module: Any, name: str) -> None:
+        """A function that tells of more than its arguments; of those, only one can be watched."""
+        if (module, name) != ("os", "getenv"):
+            return self.unwatched(f"the result of {module}.{name}")
+        self.push((os.environ,))
 
     def cached(self, f: Any, held: bool) -> None:
         """A function of the user's with `lru_cache`: what it remembers, and what it would do."""
@@ -128,6 +147,6 @@ class Places:
         if isinstance(code, types.CodeType) and is_own(code.co_filename):
             remembered = cached(f)
             if remembered is None:
-                raise Unwatched("what a function with a cache remembers")
+                return self.unwatched("what a function with a cache remembers")
             self.watch.container(remembered[0])
             self.push(remembered[1], held=True)

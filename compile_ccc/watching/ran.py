@@ -135,14 +135,16 @@ def is_odd(kind: type) -> bool:
 def _tool() -> int | None:
     """The number under which Python reports to us."""
     monitoring = sys.monitoring
-    taken = next((n for n in _TOOLS if monitoring.get_tool(n) == _NAME), None)
-    free = next((n for n in _TOOLS if monitoring.get_tool(n) is None), None)
-    if taken is None and free is not None:  # once: what is disabled, is disabled for a number
+    owners = list(map(monitoring.get_tool, _TOOLS))
+    if _NAME in owners:
+        return _TOOLS[owners.index(_NAME)]
+    free = _TOOLS[owners.index(None)] if None in owners else None
+    if free is not None:  # once: what is disabled, is disabled for a number
         monitoring.use_tool_id(free, _NAME)
-        monitoring.register_callback(free, monitoring.events.PY_START, _started)
+        monitoring.register_callback(free, monitoring.events.PY_START, functools.partial(_started, free))
         monitoring.register_callback(free, monitoring.events.CALL, classes.called)
         atexit.register(monitoring.set_events, free, 0)  # before modules are taken apart
-    return free if taken is None else taken
+    return free
 
 
 def _count(tool: int, change: int) -> None:
@@ -170,15 +172,13 @@ def _is_made(module: Any) -> bool:
     return package(module) in QUIET or (isinstance(module, str) and module.startswith("namedtuple_"))
 
 
-def _started(code: types.CodeType, offset: int) -> Any:
+def _started(tool: int, code: types.CodeType, offset: int) -> Any:
     global _outside
     if not is_users(code.co_filename):  # all of JAX that runs comes by here
         return sys.monitoring.DISABLE
     variables = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
     if not is_own(code.co_filename):
-        tool = _tool()
-        asks = tool is not None and classes.watch(tool, code, variables)
-        return None if asks else sys.monitoring.DISABLE
+        return None if classes.watch(tool, code, variables) else sys.monitoring.DISABLE
     if code.co_filename == "<string>" and _is_made(variables.get("__name__")):
         return sys.monitoring.DISABLE
     if _running.open:

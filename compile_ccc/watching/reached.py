@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import types
 import warnings
 import weakref
@@ -23,8 +22,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import noted
-from combinators.identity.identity import Interned
+from combinators.identity.bytecode import names_of
+from combinators.identity.identity import constructors
 from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
 from combinators.values import Closure
@@ -35,6 +34,7 @@ from compile_ccc.watching.foreign import (
     JAX,
     METHODS,
     MISSING,
+    PARTS,
     QUIET,
     STATELESS,
     STEADY,
@@ -55,10 +55,9 @@ from compile_ccc.watching.standard import (
     of_logger,
     of_settings,
 )
-from compile_ccc.watching.watch import BYTES, LIMIT, Watch
+from compile_ccc.watching.watch import Watch
 
 _Settings: Any = type(jax.config)
-A_REF = "a ref, which programs change"
 
 
 def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
@@ -66,7 +65,9 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
     if ran is not None and not is_reported():
         return Watch(reason="what Python does not report, since other tools watch it")
     try:
-        return Walk(ran, roots).watch
+        walk = Walk(ran, roots)
+        walk.walk()
+        return walk.watch
     except Unwatched as unwatched:
         return Watch(reason=str(unwatched))
     except Exception as error:  # of a user's class, which Python asks what its objects are
@@ -74,9 +75,7 @@ def reached(ran: Ran | None, roots: Iterable[Any]) -> Watch:
 
 
 class Walk(Places):
-    """The walk from these functions and roots.  Raises `Unwatched`."""
-
-    limit = LIMIT
+    """The walk from these functions and roots."""
 
     def __init__(self, ran: Ran | None, roots: Iterable[Any]):
         super().__init__()
@@ -84,32 +83,37 @@ class Walk(Places):
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
         self.scopes: dict[int, Any] = {}  # modules and classes
         self.codes = {(code, module) for code, module, _ in ran or ()}
-        self.waiting += ((root, False) for root in roots)
+        self.waiting += [(root, False) for root in roots]
         self.roots = {id(root) for root, _ in self.waiting}
-        for (code, _, without), variables in (ran or {}).items():
+
+    def walk(self) -> None:
+        """Walks to the end.  Raises `Unwatched`."""
+        for (code, _, without), variables in (self.ran or {}).items():
             self.code(code, variables, without)
         looked: dict[int, Any] = {}  # at modules and classes, for so many names, or all
-        asked = lambda: (len(self.names), self.by_name)
-        while self.waiting or any(looked.get(key) != asked() for key in self.scopes):
+        while self.waiting or self.scopes:
             while self.waiting:
                 for _ in range(min(16, len(self.waiting))):
                     self.value(*self.waiting.pop())
-                if self.watch.size > self.limit or self.bytes > BYTES:
+                if self.is_long():
                     raise Unwatched("more values than can be looked at in a moment")
-            for key, scope in list(self.scopes.items()):
-                if looked.get(key) != asked():
-                    looked[key] = asked()
-                    self.scope(scope)
+            asked = len(self.names), self.by_name
+            due = [key for key in self.scopes if looked.get(key) != asked]
+            for key in due:
+                looked[key] = asked
+                self.scope(self.scopes[key])
+            if not due:
+                break
         for variables, names in self.absent.values():
             self.watch.answers.append((functools.partial(variables.keys().isdisjoint, names), True))
 
     def value(self, value: Any, held: bool) -> None:
         """Watches a value; if it is `held` by functions of others, what it can call may have run."""
-        if type(type(value)) is Interned or (id(value), held) in self.seen or (id(value), True) in self.seen:
+        if type(value) in constructors or (id(value), held) in self.seen or (id(value), True) in self.seen:
             return
         self.seen[id(value), held] = value
-        if self.is_odd(type(value)):
-            raise Unwatched(f"a {type(value).__name__}, which says itself what it is")
+        if type(value) not in PARTS and self.is_odd(type(value)):
+            return self.unwatched(f"a {type(value).__name__}, which says itself what it is")
         match value:
             case types.FunctionType():
                 self.function(value, held)
@@ -140,10 +144,12 @@ class Walk(Places):
             case Closure() if self.ran is None:
                 pass  # what it captured is environment
             case weakref.ref():
+                if not isinstance(value(), type | None):  # what is watched would live on
+                    raise Unwatched("a weak reference")
                 self.watch.answers.append((value, value()))
                 self.push((value(),), held)
             case jax.Ref():
-                raise Unwatched(A_REF)
+                self.ref()
             case ContextVar():
                 given = functools.partial(value.get, None)
                 self.watch.answers.append((given, given()))
@@ -172,7 +178,7 @@ class Walk(Places):
             self.code(f.__code__, f.__globals__)
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
-        kept = noted(f.__code__) if own else frozenset()
+        kept = names_of(f.__code__).noted if own else frozenset()
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if not is_empty(cell) and not (name in kept and self.note(cell.cell_contents)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
@@ -214,18 +220,13 @@ class Walk(Places):
         for name in sorted(self.names & variables.keys()):
             value = variables[name]
             if callable(value) and (own_name == "numpy.random" or is_state(own_name, name)):
+                self.push((getattr(value, "__self__", None),))
                 self.state(own_name, name)
             elif not steady or isinstance(value, parts) or is_users_own(value):
                 self.variable(variables, name)
             elif (id(variables), name) not in self.named:  # what JAX put there is not looked into
                 self.named.add((id(variables), name))
                 self.watch.variables.append((variables, name, value))
-
-    def state(self, module: Any, name: str) -> None:
-        """A function that tells of more than its arguments; of those, only one can be watched."""
-        if (module, name) != ("os", "getenv"):
-            raise Unwatched(f"the result of {module}.{name}")
-        self.push((os.environ,))
 
     def kind(self, kind: type) -> None:
         """A class of the user's, with its bases and its own class; of Python's, what tells of more than its objects."""
@@ -236,7 +237,7 @@ class Walk(Places):
         for base in kind.__mro__[:-1]:  # without `object`
             found = is_state(base.__module__, base.__name__) or methods_of_state(base) & self.names
             if found:
-                raise Unwatched(f"the result of {base.__module__}.{base.__name__}")
+                self.unwatched(f"the result of {base.__module__}.{base.__name__}")
             if (
                 (id(base), "") in self.named
                 or package(base.__module__) in STEADY
@@ -247,7 +248,7 @@ class Walk(Places):
             self.watch.whole(vars(base).keys())
             self.watch.whole(vars(base).values())
             self.watch.attributes.append((base, "__mro__", base.__mro__))
-            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.startswith("_"))
+            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.endswith("_"))
             self.push((type(base),))
 
     def builtin(self, f: Any) -> None:
@@ -269,7 +270,7 @@ class Walk(Places):
         kind: Any = type(value)
         whose = package(kind.__module__)
         if is_state(kind.__module__, kind.__name__) or kind.__module__.startswith("numpy.random"):
-            raise Unwatched(f"the state of a {kind.__name__}")
+            return self.unwatched(f"the state of a {kind.__name__}")
         if kind is CACHED:
             self.cached(value, held)
         if isinstance(value, logging.Logger):
@@ -277,7 +278,7 @@ class Walk(Places):
         slots = slots_of(kind)
         if not is_of_python(kind, len(slots)):
             if kind not in STATELESS and whose not in QUIET:
-                raise Unwatched(f"a {kind.__name__}")
+                self.unwatched(f"a {kind.__name__}")
             if whose in ("decimal", "_decimal"):
                 self.ask("decimal", of_decimals())
             wrapped = attribute(value, "__wrapped__")

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.base import Composable
-from combinators.identity.bytecode import loaded
+from combinators.identity.bytecode import names_of
 from combinators.identity.rules import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
@@ -28,7 +28,7 @@ from compile_ccc.watching.ran import Replaced
 from compile_ccc.watching.watch import Variable
 
 type Plan = Keep | Slot | Make | Copy
-type _Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
+type Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class rebuilt:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
-        copies = self._rebuild.copies + [(own, new, _held(own)) for own, new in with_attributes]
+        copies = self._rebuild.copies + [(own, new, held(own)) for own, new in with_attributes]
         if kind is None and (self._written or copies):
             self._write(copies)
 
@@ -90,26 +90,39 @@ class rebuilt:
         """The containers that were copied, by the identities of their copies."""
         return {id(copy): original for original, copy, _ in self._rebuild.copies}
 
-    def _write(self, copies: list[_Copied]) -> None:
+    def _write(self, copies: list[Copied]) -> None:
         known = {id(v): original for v, original in zip(self._rebuild.values, self._originals, strict=True)}
         known |= {id(copy): original for original, copy, _ in copies}
 
-        def settle(value: Any) -> Any:
-            leaves, form = jax.tree.flatten(value, is_leaf=lambda v: id(v) in known)
-            if not any(id(leaf) in known or isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-                return value
-            return form.unflatten([known[id(leaf)] if id(leaf) in known else self._settled(leaf) for leaf in leaves])
-
-        for original, copy, held in copies:
-            if not _same(_held(copy), held):
-                new = {k: settle(v) for k, v in copy.items()} if isinstance(copy, dict) else list(map(settle, copy))
-                original.clear()
-                (original.update if isinstance(copy, dict) else original.extend)(new)
+        settle = settling(known, self._settled)
+        for original, new in changed(copies, settle):
+            original.clear()
+            (original.update if isinstance(original, dict) else original.extend)(new)
         for variable in self._written:
             variable.write(settle)
 
 
-def _held(container: Any) -> list[Any]:
+def settling(known: dict[int, Any], settled: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a value is for the user: with originals in the place of what is `known`, and without tracers."""
+
+    def settle(value: Any) -> Any:
+        leaves, form = jax.tree.flatten(value, is_leaf=lambda v: id(v) in known)
+        if not any(id(leaf) in known or isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return value
+        return form.unflatten([known[id(leaf)] if id(leaf) in known else settled(leaf) for leaf in leaves])
+
+    return settle
+
+
+def changed(copies: Sequence[Copied], settle: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """The containers whose copies hold something else than before, and what that is, settled."""
+    now = [(own, copy) for own, copy, before in copies if not _same(held(copy), before)]
+    new = lambda copy: {k: settle(v) for k, v in copy.items()} if isinstance(copy, dict) else list(map(settle, copy))
+    return [(own, new(copy)) for own, copy in now]
+
+
+def held(container: Any) -> list[Any]:
+    """The keys and values, or the parts, of a container that may change."""
     return [*container.keys(), *container.values()] if isinstance(container, dict) else list(container)
 
 
@@ -123,7 +136,7 @@ class _Rebuild:
     def __init__(self, values: list[Any]):
         self.values = values
         self.made: dict[int, Any] = {}
-        self.copies: list[_Copied] = []
+        self.copies: list[Copied] = []
         self.functions: list[tuple[Any, Any]] = []  # whose attributes may change
 
     def build(self, plan: Plan) -> Any:
@@ -145,6 +158,8 @@ class _Rebuild:
         value = plan.value
         if isinstance(value, types.FunctionType):
             return self._function(plan, value)
+        if type(value) in (list, dict):
+            return self._container(plan, value)
         parts = [(label, self.build(part)) for label, part in plan.parts]
         match value:
             case types.MethodType():
@@ -154,12 +169,21 @@ class _Rebuild:
                 return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
             case Composable():
                 return value.with_functions([part for _, part in parts])
-            case dict() if type(value) is dict:
-                copy = dict(parts)
             case _:
-                copy = children(value)[1].unflatten([part for _, part in parts])
+                pass
+        copy = children(value)[1].unflatten([part for _, part in parts])
         if isinstance(copy, dict | list | deque):
-            self.copies.append((value, copy, _held(copy)))
+            self.copies.append((value, copy, held(copy)))
+        return copy
+
+    def _container(self, plan: Make, value: Any) -> Any:
+        copy = self.made[id(plan)] = type(value)()  # before its parts: it may hold itself
+        for label, part in plan.parts:
+            if isinstance(copy, dict):
+                copy[label] = self.build(part)
+            else:
+                copy.append(self.build(part))
+        self.copies.append((value, copy, held(copy)))
         return copy
 
     def _function(self, plan: Make, f: types.FunctionType) -> Any:
@@ -206,4 +230,5 @@ def places(f: types.FunctionType) -> list[tuple[str, Any]]:
     found = [("cell", i) for i, cell in enumerate(f.__closure__ or ()) if not is_empty(cell)] if f.__closure__ else []
     found += [("default", i) for i in range(len(defaults))] if defaults else []
     found += [("keyword", name) for name in f.__kwdefaults__] if f.__kwdefaults__ else []
-    return found + [("global", n) for n in loaded(f.__code__) if n in variables and is_environment(variables[n])]
+    named = names_of(f.__code__).loaded
+    return found + [("global", n) for n in named if n in variables and is_environment(variables[n])]

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import attribute_names
+from combinators.identity.bytecode import names_of
 from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, global_names, has_rule, is_empty, is_global_of_jax, walked
 from combinators.types import Opaque
@@ -27,7 +27,7 @@ from compile_ccc.watching.ran import is_odd, is_own
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts hold no functions
 _CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
-_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure)  # values that hold no Python function
+_NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
 
 def has_lasting_rules(f: Any) -> bool:
@@ -53,7 +53,7 @@ def _reached(f: Any) -> list[Any]:
         kind = type(value)
         if kind in PLAINEST or id(value) in seen:
             continue
-        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS) or type(kind) is Interned):
+        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS)):
             continue
         seen[id(value)] = value
         if has_rule(value):
@@ -101,5 +101,5 @@ def _read(f: types.FunctionType) -> list[Any]:
         value = f.__globals__[name]
         read.append(value)
         if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
-            read += [vars(value)[attribute] for attribute in attribute_names(f.__code__) if attribute in vars(value)]
+            read += [vars(value)[name] for name in names_of(f.__code__).attributes if name in vars(value)]
     return read

@@ -12,10 +12,9 @@ import jax
 import jax.core
 
 from combinators.types import Opaque
-from compile_ccc.watching.foreign import DATA, QUIET, package
+from compile_ccc.watching.before import Lenient
+from compile_ccc.watching.foreign import QUIET, package
 from compile_ccc.watching.places import Unwatched
-from compile_ccc.watching.reached import Walk
-from compile_ccc.watching.watch import LIMIT
 
 
 def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> bool:
@@ -29,15 +28,13 @@ def settle(roots: Iterable[Any], settled: Callable[[Any], Any]) -> bool:
         left.append(tracer)
         return settled(tracer)
 
-    with suppress(Exception):  # of more than can be looked at, and of what runs a user's code: what was met is settled
-        _Settling(roots, noted)
+    with suppress(Unwatched):  # of more than can be looked at: what was met is settled
+        _Settling(roots, noted).walk()
     return bool(left)
 
 
-class _Settling(Walk):
-    """The walk that settles what it meets; what cannot be watched does not stop it."""
-
-    limit = 10 * LIMIT
+class _Settling(Lenient):
+    """The walk that settles what it meets."""
 
     def __init__(self, roots: Iterable[Any], settled: Callable[[Any], Any]):
         self.settled = settled
@@ -48,28 +45,21 @@ class _Settling(Walk):
         super().variable(variables, name)
 
     def entries(self, d: Any, held: bool) -> None:
-        if len(d) > self.limit:
-            return
         if issubclass(type(d), dict):
             self._in(d, list(dict.keys(d)))
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
-        if issubclass(type(value), Opaque) or (issubclass(type(value), DATA) and len(value) > self.limit):
+        if issubclass(type(value), Opaque):
             return  # a function of a program keeps its place there
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
-        with suppress(Unwatched):
-            super().value(value, held)
+        super().value(value, held)
 
     def note(self, value: Any) -> bool:
         if noted := super().note(value):
             self.push([value])
         return noted
-
-    def scope(self, scope: Any) -> None:
-        with suppress(Unwatched):
-            super().scope(scope)
 
     def module(self, module: ModuleType) -> None:
         if package(vars(module).get("__name__")) not in QUIET:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from combinators.memo import remembered
 from compile_ccc.watching.foreign import package
 
 type Answers = list[tuple[Callable[[], Any], Any]]  # how to ask, and what was answered
@@ -63,10 +64,11 @@ _SOME = {
 }
 
 
+@remembered(entries=4096)
 def is_state(module: Any, name: Any) -> bool:
     """Whether what a function or class of this name gives depends on more than its arguments."""
-    whole = module in _ALL or package(module) in _ALL
-    return (whole and name not in _PURE) or name in _SOME.get(package(module), ())
+    whole = package(module)
+    return ((module in _ALL or whole in _ALL) and name not in _PURE) or name in _SOME.get(whole, ())
 
 
 def methods_of_state(kind: type) -> set[str]:

@@ -223,7 +223,7 @@ class Watch:
     def size(self) -> int:
         """How many places there are to look at."""
         groups = self.variables, self.attributes, self.answers, self.arrays
-        return sum(map(len, groups)) + sum(4 + len(held) for _, held in self.wholes)
+        return sum(map(len, groups)) + sum([4 + len(held) for _, held in self.wholes])
 
     def __add__(self, other: Watch) -> Watch:
         return Watch(

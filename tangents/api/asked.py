@@ -65,7 +65,6 @@ def asked_arguments(
 
     Below 0 it counts back from the last one that came by position, as in JAX.
     """
-    no_types(arguments)
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
     if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
         raise ArgumentError(
@@ -85,6 +84,7 @@ def asked_arguments(
             )
         if type(arguments[i]) is float:
             continue
+        no_types(arguments[i])
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]
         if real and True not in real and not allow_int:

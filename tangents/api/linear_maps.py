@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from combinators.context import extend
 from combinators.depth import deep
 from combinators.edges import flags, no_keywords
-from combinators.errors import ArityError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.infer import infer
 from combinators.records import as_records, from_records
@@ -123,8 +123,15 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     Primals are arrays or `jax.ShapeDtypeStruct`s: only their types count.  Raises `NotDifferentiableError` for a
     function whose pullback depends on where it is taken, which is not linear; that f(0) = 0 is not checked.
     """
-    leaves, form = jax.tree.flatten(primals)
+    leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
     types = list(map(type_of, leaves))
+    if functions := [t for t in types if not isinstance(t, Tensor)]:
+        raise ArgumentError(
+            "a linear function is transposed by its arrays",
+            expected="arrays, or jax.ShapeDtypeStruct",
+            got=functions[0],
+            hint="the transpose by what a function captured is tangents.grad",
+        )
     at = lambda *x: vjp(fun, *form.unflatten(x))[1]
     tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, types), opened=True)
     program = tape.giving(tape.result)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from compile_ccc.jaxprs.compat import only_operation
+from compile_ccc.jaxprs.recorder import applied
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class Contraction:
 
 def bound(e: Any, operands: Iterable[Any]) -> list[Any]:
     """The results of an equation on other operands."""
-    results = e.primitive.bind(*operands, **e.primitive.get_bind_params(e.params))
-    return list(results) if e.primitive.multiple_results else [results]
+    return applied(e.primitive, list(operands), e.params)
 
 
 def _dot(e: Any, a: Any, b: Any) -> Any:
@@ -78,7 +78,7 @@ def _dot(e: Any, a: Any, b: Any) -> Any:
     else:
         next_to = lambda axes: tuple(axis + 1 for axis in axes)
         numbers = (((0, *next_to(ca)), (0, *next_to(cb))), (next_to(ba), next_to(bb)))
-    return e.primitive.bind(a, b, **{**e.params, "dimension_numbers": numbers})
+    return applied(e.primitive, (a, b), {**e.params, "dimension_numbers": numbers})[0]
 
 
 def _is_plain_sum(e: Any, varying: list[bool]) -> bool:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
-from compile_ccc.jaxprs.recording import opened, run
+from compile_ccc.jaxprs.recording import run, zeros
 from tangents.at_once.ahead import FEW, free
+from tangents.at_once.branches import lifted
 from tangents.at_once.sums import Sums
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.residuals import Pulled
@@ -28,15 +29,16 @@ class Once:
 
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
     `fixed` are its residuals, by their numbers, that are the same in each step.  `stacked` are the types of what is to
-    be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.
+    be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.  What is in
+    calls is not looked into: they are `opened` before.
     """
 
     def __init__(self, pulled: Pulled, fixed: dict[int, Any], steps: int = 1):
         self._pulled = pulled
-        program = opened(pulled.program)
-        found, *rest = pulled.form.unflatten(range(len(program.outputs)))
+        found, *rest = pulled.form.unflatten(range(len(pulled.program.outputs)))
         summed = {i: number for i, number in found.items() if not isinstance(number, Calls)}
         calls = {i: c for i, c in found.items() if i not in summed}
+        program = lifted(pulled.program, summed.values())
         inputs = program.variables[len(program.constants) :]
         constants = list(zip(inputs, pulled.sources, strict=False))
         same = {v: s.at for v, s in constants if s.kind == "outside"}
@@ -50,7 +52,7 @@ class Once:
         inside = self._sums.inside((calls, *rest))
         self._inside, self._transposed = _transposed(inside, same) if steps >= LONG else (inside, [])
         self.stacked = [v.aval for v in self._sums.stacked]
-        self.zeros = [jnp.zeros(v.aval.shape, v.aval.dtype) for v in self._sums.added]
+        self.zeros = [zeros(v.aval) for v in self._sums.added]
 
     def __call__(self, kept: list[Any], inputs: list[Any], *cotangents: Any) -> Any:
         """One step backwards, on its residuals."""

@@ -8,6 +8,7 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -65,6 +66,12 @@ class Step:
         self._repeat = whole.again([*(kept[i] for i in given), *xs], [kept[i] for i in self._again])
         self._given, self._count = given, residuals
         self.put_out = [kept[i].aval for i in self._put_out]
+
+    def alone(self, form: Callable[[Any, Any, list[Any]], Any]) -> Program:
+        """The program of the step, whose result has a form of what is after it, its output, and what is put out."""
+        whole = self._program
+        after, out, kept = whole.form.unflatten(whole.outputs)
+        return whole.giving(form(after, out, [kept[i] for i in self._put_out]))
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The step's result, which ends in the residuals that are put out."""

@@ -19,6 +19,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.memo import remembered
 from compile_ccc.jaxprs.flow import is_variable
 from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
@@ -112,7 +113,7 @@ class Sums:
             if e is None or e.effects or len(e.outvars) != 1 or not (varying := self._varying_of(e)):
                 continue
             if (contracts := self._contracts(e)) or self._is_linear(e, varying):
-                found[v] = v, v.aval.size, varying, contracts
+                found[v] = v, size_of(v.aval), varying, contracts
                 left += () if contracts else varying
         return [found[v] for v in self._made if v in found] if found else []
 
@@ -240,4 +241,10 @@ class Sums:
 
 
 def _size(values: Iterable[Any]) -> int:
-    return sum([v.aval.size for v in values])
+    return sum([size_of(v.aval) for v in values])
+
+
+@remembered(entries=1024)
+def size_of(type: Any) -> int:
+    """How many numbers there are in a value of this type."""
+    return type.size

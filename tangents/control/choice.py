@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from combinators.context import Context
 from combinators.depth import check_programs
@@ -20,7 +19,7 @@ from combinators.sums import Sum, among, branch_domain, chosen, injected
 from combinators.terms import Case, Inject
 from combinators.types import Type, type_of
 from compile_ccc.jaxprs.conds import switch
-from compile_ccc.jaxprs.recording import inlined, record
+from compile_ccc.jaxprs.recording import inlined, record, zeros
 from tangents.cotangents.calls import Calls
 from tangents.cotangents.leaves import arriving, placed, present, structs
 from tangents.cotangents.residuals import Residuals
@@ -142,7 +141,7 @@ def _tag(s: Sum) -> Any:
 
 
 def _zeros(like: Any) -> Any:
-    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), like)
+    return jax.tree.map(zeros, like)
 
 
 def _when(ran: Any, found: dict[int, Cotangent]) -> dict[int, Cotangent]:

@@ -15,13 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators import staging
 from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
-from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import aval_of
-from compile_ccc.jaxprs.recording import record, recorded, row_types
+from compile_ccc.jaxprs.recording import record, recorded, row_types, zeros
 from compile_ccc.jaxprs.scans import scan
 from tangents.at_once.ahead import ahead
 from tangents.at_once.once import Once
@@ -98,7 +98,7 @@ def loop(
             return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
 
         examples = (structs(after, leaf), structs(out, leaf))
-        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x))
+        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
         made[:] = [stays, residuals, marks(out, leaf)]
         return release(after), release(out), residuals.kept
 
@@ -117,10 +117,7 @@ def loop(
     products, program = ahead(program, states, inputs)
     run = Step(program, len(residuals.kept), states, len(inputs))
 
-    def body(s: Any, x: Any) -> Any:
-        after, out, kept = run(s, x)
-        return after, (out, kept)
-
+    body = run.alone(lambda after, out, kept: (after, (out, kept)))
     last, (outputs, kept) = scan(body, release(state), [*inputs, *products], term.length, term.reverse, term.unroll)
     saved, ends = run.saved(kept, outputs), jax.tree.leaves(last)
     last, outputs = remark(last, held, leaf), remark(outputs, out_marks, leaf)
@@ -137,7 +134,7 @@ def loop(
             (g_s, total, after), (saved, x, g_out) = carry, row
             kept = run.all_kept(saved, x, after)
             added, stacked, (calls, before, g_x) = once(kept, x, g_s, g_out)
-            g_s = {i: before.get(i, _zeros(g_s[i])) for i in g_s}
+            g_s = {i: before[i] if i in before else zeros(g_s[i]) for i in g_s}
             return (g_s, list(map(plus, total, added)), run.before(kept)), (stacked, calls, g_x)
 
         start = {i: g for i, g in filled(g_last, last, leaf).items() if i in active}
@@ -167,7 +164,7 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
             g_f, g_x = parts(pb(placed(g, y, leaf)))
             return present(g_f, f, leaf), present(g_x, xs, leaf)
 
-        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x))
+        residuals = Residuals(pull, (structs(y, leaf),), outside, jax.tree.leaves(x), opened=True)
         made[:] = [residuals, marks(y, leaf)]
         return release(y), residuals.kept
 
@@ -214,7 +211,7 @@ _held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  #
 def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:
     """All that the marks of what is worked out from x depend on."""
     leaves, form = jax.tree.flatten(release(x))
-    return form, marks(x, leaf), tuple(map(aval_of, leaves)), compat.flags()
+    return form, marks(x, leaf), tuple(map(aval_of, leaves)), staging.settings()
 
 
 def has_functions(x: Any, leaf: IsLeaf) -> bool:
@@ -224,10 +221,6 @@ def has_functions(x: Any, leaf: IsLeaf) -> bool:
 
 def _stacked(found: Found) -> Found:
     return {i: c.stacked() if isinstance(c, Calls) else c for i, c in found.items()}
-
-
-def _zeros(like: Any) -> Any:
-    return jnp.zeros(like.shape, like.dtype)
 
 
 def _triple(*components: Cotangent) -> Cotangent:

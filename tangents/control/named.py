@@ -11,11 +11,11 @@ from typing import Any
 
 import jax
 
+from combinators import staging
 from combinators.depth import PROGRAMS
 from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.terms import Call
-from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record
 from tangents.control.ruled import ruled
@@ -47,7 +47,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     held = marks(x, leaf)
     if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
-    key = (space, form, held, tuple(map(aval_of, leaves)), compat.flags())
+    key = (space, form, held, tuple(map(aval_of, leaves)), staging.settings())
     found = _known.get(term, key)
     (rule,) = _known.put(term, (_rule(rep, space, term, form, held, leaves),), key) if found is None else found
     if rule is None:

@@ -28,7 +28,8 @@ from combinators.meaning.infer import carried
 from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
 from compile_ccc.jaxprs.recorder import Tape, aval_of
-from compile_ccc.jaxprs.recording import record, run
+from compile_ccc.jaxprs.recording import record, run, zeros
+from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
 from tangents.control.loops import described, moving
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
@@ -99,16 +100,24 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         if not of_last:
             return ZERO
         active, pulled = moving(residuals, of_last, ())
+        once = Once(pulled, plain.fixed)
 
         def back(row: Rows, carry: Any) -> Any:
             g_s, total = carry
-            g_f, before, _ = pulled(plain.all_kept(row, [], []), [], g_s, {})
-            g_s = {i: before.get(i, jnp.zeros(g.shape, g.dtype)) for i, g in g_s.items()}
-            return g_s, {i: plus(total[i], g_f[i]) for i in total}
+            added, stacked, (_, before, _) = once(plain.all_kept(row, [], []), [], g_s, {})
+            g_s = {i: before[i] if i in before else zeros(g) for i, g in g_s.items()}
+            return (g_s, list(map(plus, total, added))), stacked
 
-        zeros = {i: jnp.zeros(c.shape, c.dtype) for i, c in pulled.result[0].items()}
+        def block(rows: Rows, count: Any, size: int, carry: Any) -> Any:
+            g_s, total = carry
+            (g_s, added), stacked = _pulled(back, rows, count, (g_s, once.zeros), _rows(once.stacked, size))
+            kept, valid = plain.all_rows(rows, [], [], False), jnp.arange(size, dtype=jnp.int32) < count
+            sums = once.totals(added, stacked, kept, [], g_s, {}, valid=valid)
+            return g_s, {i: plus(total[i], sums[i]) for i in total}
+
+        start = {i: zeros(c) for i, c in pulled.result[0].items()}
         given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
-        g_s, total = backwards(back, (given, zeros))
+        g_s, total = backwards(block, (given, start))
         return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
 
     return result, pullback
@@ -137,7 +146,7 @@ def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any
             g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
             return present(g_f, f, leaf), present(g_s, state, leaf), {}
 
-        residuals = Residuals(pull, (structs(after, leaf), {}), outside, ())
+        residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
         made[:] = [stays, residuals]
         return release(after), residuals.kept
 
@@ -150,13 +159,13 @@ def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any
     return held, tape.giving(tape.result), tape.giving(tape.result, silent=True), made[1]
 
 
-type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs a pullback
+type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs blocks backwards
 
 
 def _buffered(goes_on: Any, step: Any, start: list[Any], types: Rows, max_steps: int) -> Run:
     more = lambda i, s: lax.bitwise_and(i < max_steps, goes_on(s))
     count, last, rows = _filled(more, step, start, _rows(types, max_steps))
-    return last, lambda back, carry: _pulled(back, rows, count, carry)
+    return last, lambda back, carry: back(rows, count, max_steps, carry)
 
 
 def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows) -> Run:
@@ -185,7 +194,7 @@ def _checkpointed(goes_on: Any, step: Any, start: list[Any], types: Rows) -> Run
             s = lax.fori_loop(0, away, lambda _, s: again(s)[0], s)
             here = jnp.minimum(count - first, size)
             _, _, rows = _filled(lambda i, _: i < here, again, s, _rows(types, size))
-            return number - 1, _pulled(back, rows, here, carry)
+            return number - 1, back(rows, here, size, carry)
 
         blocks = (count + size - 1) // size
         return lax.while_loop(lambda at: at[0] > 0, block, (blocks, carry))[1]
@@ -212,15 +221,20 @@ def _filled(more: Any, step: Any, start: list[Any], rows: Rows) -> tuple[Any, li
     return lax.while_loop(lambda at: more(*at[:2]), body, (jnp.int32(0), start, rows))
 
 
-def _pulled(back: Callable[..., Any], rows: Rows, count: Any, carry: Any) -> Any:
-    """The pullbacks of so many steps, from the last one."""
+def _pulled(back: Callable[..., Any], rows: Rows, count: Any, carry: Any, stacked: Rows) -> Any:
+    """The pullbacks of so many steps, from the last one, and what they put out, as rows."""
 
     def body(at: Any) -> Any:
-        i, carry = at
+        i, carry, stacked = at
         row = [lax.dynamic_index_in_dim(x, i - 1, 0, keepdims=False) for x in rows]
-        return i - 1, back(row, carry)
+        carry, out = back(row, carry)
+        return (
+            i - 1,
+            carry,
+            [lax.dynamic_update_index_in_dim(x, o, i - 1, 0) for x, o in zip(stacked, out, strict=True)],
+        )
 
-    return lax.while_loop(lambda at: at[0] > 0, body, (count, carry))[1]
+    return lax.while_loop(lambda at: at[0] > 0, body, (count, carry, stacked))[1:]
 
 
 def _rows(types: Rows, count: int) -> Rows:

@@ -15,6 +15,8 @@ from combinators.meaning.infer import infer
 from combinators.terms import Eval
 from combinators.types import LEAF, Tensor, children, is_discrete, type_of
 from combinators.values import Closure, is_function
+from compile_ccc.jaxprs.recorder import shaped
+from compile_ccc.jaxprs.recording import zeros
 from tangents.cotangents.calls import ABSENT, Absent, Block, Calls, Captured
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release
 
@@ -147,7 +149,7 @@ def zero_leaf(leaf: Any) -> Any:
     type = type_of(value)
     if jnp.issubdtype(type.dtype, jax.dtypes.extended):
         return jnp.zeros(type.shape, jax.dtypes.float0)
-    return jnp.zeros(type.shape, type.dtype)
+    return zeros(type)
 
 
 def present(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Cotangent]:
@@ -172,8 +174,8 @@ def filled(g: Cotangent, x: Any, is_leaf: IsLeaf) -> dict[int, Any]:
     return {i: zero_leaf(leaf) if c is ZERO else c for i, (c, leaf) in numbered if not isinstance(leaf, Held)}
 
 
-def structs(x: Any, is_leaf: IsLeaf) -> dict[int, jax.ShapeDtypeStruct]:
+def structs(x: Any, is_leaf: IsLeaf) -> dict[int, Any]:
     """What `filled` looks like for a primal of arrays and numbers."""
     numbered = enumerate(jax.tree.leaves(x, is_leaf=is_leaf))
     types = {i: type_of(leaf) for i, leaf in numbered if not isinstance(leaf, Held)}
-    return {i: jax.ShapeDtypeStruct(type.shape, type.dtype) for i, type in types.items()}
+    return {i: shaped(type.shape, type.dtype) for i, type in types.items()}

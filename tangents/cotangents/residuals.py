@@ -29,7 +29,7 @@ class Residuals:
     `pull` takes cotangents by the numbers of leaves, as many such dictionaries as `example`, which holds all that may
     arrive; what is not in them is zero.  `kept` are the residuals that the loop has to store for `all` of them.
     `outside` are values that stay as they are in the backward loop, `inputs` values that it has at hand again.  With a
-    `name`, a pullback is one call of that name.
+    `name`, a pullback is one call of that name; where calls are `opened`, it does itself what they do.
     """
 
     def __init__(
@@ -39,8 +39,9 @@ class Residuals:
         outside: Iterable[Any],
         inputs: Iterable[Any],
         name: str = "",
+        opened: bool = False,
     ):
-        self._pull, self._example, self._name = pull, example, name
+        self._pull, self._example, self._name, self._opened = pull, example, name, opened
         self._outside, self._inputs = list(outside), list(inputs)
         self._unvarying = set(map(id, self._outside))
         self._at_hand = {id(value): i for i, value in enumerate(self._inputs)}
@@ -72,7 +73,7 @@ class Residuals:
             forms.append(form)
             return results
 
-        program = windowed(record(flat, *leaves, name=self._name))
+        program = windowed(record(flat, *leaves, name=self._name, opened=self._opened))
         constants, program.constants = program.constants, []
         return Pulled(program, [self._source(value) for value in constants], given, forms[0])
 

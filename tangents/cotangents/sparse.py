@@ -18,11 +18,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from combinators.context import Context
 from combinators.types import is_discrete, type_of
 from combinators.values import Closure
+from compile_ccc.jaxprs.recorder import added
 from tangents.cotangents.calls import Calls
 
 type Cotangent = Any  # ZERO, an array, a Sparse or Calls
@@ -63,7 +63,7 @@ def plus(g: Cotangent, h: Cotangent) -> Cotangent:
         case Calls():
             return g + h
         case _:
-            return lax.add(g, h)
+            return added(g, h)
 
 
 def masked(g: Cotangent, made: Any) -> Cotangent:

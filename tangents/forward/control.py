@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from combinators import staging
 from combinators.depth import PROGRAMS, check_programs
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
@@ -20,7 +21,6 @@ from combinators.origins import numbered, restored
 from combinators.sums import among, branch_domain, chosen
 from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term, While
 from combinators.types import type_of
-from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.conds import switch
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
@@ -49,7 +49,7 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
         return forward(term.body, x)
     x, given = numbered(x)
     leaves, form = jax.tree.flatten(pair(x))
-    key = (form, tuple(map(aval_of, leaves)), compat.flags())
+    key = (form, tuple(map(aval_of, leaves)), staging.settings())
     program = _known.get(term, key)
     if program is None:
         name = f"{term.name}_jvp" if tangents(x) else term.name
@@ -86,7 +86,7 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     scans, state_type = isinstance(term, Scan), carried(term, *primal((f, state, xs)))
     state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state, xs)))
-    known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
+    known = (term, form, tuple(map(aval_of, leaves)), staging.settings())
     before, reached = _active.get(known), set[int]()
     active: set[int] = set(tangents(state)) if before is None else before
 
@@ -115,7 +115,7 @@ def repetition(apply: Apply, term: While, condition: Any, f: Any, state: Any) ->
     state_type = carried(term, *primal((condition, f, state)))
     state = widen(state, state_type, DUALS)
     leaves, form = jax.tree.flatten(pair((f, state)))
-    known = (term, form, tuple(map(aval_of, leaves)), compat.flags())
+    known = (term, form, tuple(map(aval_of, leaves)), staging.settings())
     before, reached = _active.get(known), set[int]()
     active: set[int] = set(tangents(state)) if before is None else before
 

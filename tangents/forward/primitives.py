@@ -16,6 +16,7 @@ import jax
 import jax.extend.core as jex
 import numpy as np
 
+from combinators import staging
 from combinators.memo import remembered
 from combinators.primitives import bind, operands
 from combinators.terms import Primitive
@@ -54,7 +55,7 @@ def primitive(term: Primitive, x: Any) -> Any:
     arguments = [a.primal if isinstance(a, Dual) else a for a in marked]
     active = tuple([i for i, a in enumerate(marked) if isinstance(a, Dual)])
     types = tuple(map(aval_of, arguments))
-    rule = _pushforward(term, row_of(term), active, types, compat.flags())
+    rule = _pushforward(term, row_of(term), active, types, staging.settings())
     values = run(rule.program, [*arguments, *(marked[i].tangent for i in rule.of)])
     count = rule.form.num_leaves
     return dual(rule.form.unflatten(values[:count]), dict(zip(rule.to, values[count:], strict=True)))
@@ -62,9 +63,9 @@ def primitive(term: Primitive, x: Any) -> Any:
 
 @remembered(entries=2048)
 def _pushforward(
-    term: Primitive, row: Row | Constant | None, active: tuple[int, ...], types: tuple[Any, ...], _: Any
+    term: Primitive, row: Row | Constant | None, active: tuple[int, ...], types: tuple[Any, ...], setting: Any
 ) -> Any:
-    plain = operation(term, types)
+    plain = operation(term, types, setting)
     real = tuple(i for i, v in enumerate(plain.outputs) if not is_discrete(type_of(v.aval)))
     row = row_at(row, types, dict(term.params))
     if not active or not real or row == ():

@@ -59,8 +59,10 @@ class Parameters:
 
     def cover(self, params: Mapping[str, Any]) -> bool:
         """Whether these are all known, at these values."""
-        known = lambda name, value: name in self.free or (name in self.fixed and self.fixed[name] == value)
-        return all(known(name, value) for name, value in params.items())
+        for name, value in params.items():
+            if name not in self.free and not (name in self.fixed and self.fixed[name] == value):
+                return False
+        return True
 
 
 def knows(free: str = "", **fixed: Any) -> Parameters:

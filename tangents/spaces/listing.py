@@ -126,7 +126,7 @@ def _sum_over(again: Any, is_leaf: IsLeaf, block: Block, t: Any) -> Cotangent:
     xs, form = jax.tree.flatten((rows.argument, rows.cotangent, rows.valid))
     found = dict(enumerate(xs))
     pull = lambda _, row: (present(again(*form.unflatten(row.values())), t, is_leaf),)
-    residuals = Residuals(pull, ({}, row_types(found)), jax.tree.leaves(release(t)), ())
+    residuals = Residuals(pull, ({}, row_types(found)), jax.tree.leaves(release(t)), (), opened=True)
     fixed = residuals.kept  # nothing that varies is outside of the rows
     once = Once(residuals.all, dict(enumerate(fixed)), len(rows))
     program = record(lambda row: once(fixed, [], {}, row), row_types(found))

@@ -51,7 +51,7 @@ class Nodes:
                 return present(g_f, f, leaf), present(g_x, x, leaf)
 
             outside, inputs = jax.tree.leaves(release(f)), jax.tree.leaves((read, own))
-            self.residuals = Residuals(pull, (structs(y, leaf),), outside, inputs)
+            self.residuals = Residuals(pull, (structs(y, leaf),), outside, inputs, opened=True)
             return jax.tree.leaves(release(y)), self.residuals.kept
 
         of_node = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in jax.tree.leaves(type)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from combinators.identity.bytecode import changes, imported, loaded, noted, stored
+from combinators.identity.bytecode import names_of
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -42,7 +42,7 @@ def test_the_variables_of_its_module_that_a_function_reads_are_those_that_dis_te
     whole = compile(SOURCES[name], name, "exec")
     for code in [whole] if name == "many" else _codes(whole):
         steps = [step for part in _codes(code) for step in dis.get_instructions(part)]
-        assert loaded(code) == tuple(dict.fromkeys(i.argval for i in steps if i.opname == "LOAD_GLOBAL"))
+        assert names_of(code).loaded == tuple(dict.fromkeys(i.argval for i in steps if i.opname == "LOAD_GLOBAL"))
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,5 @@ def test_the_variables_of_its_module_that_a_function_reads_are_those_that_dis_te
 def test_what_a_function_notes_sets_imports_and_changes_is_found_in_functions_inside_too(
     body: str, notes: set[str], sets: set[str], imports: list[str], change: bool
 ) -> None:
-    code = _compiled(f"def f():\n  {body}")
-    found = noted(code), stored(code), imported(code, "p"), changes(code)
-    assert found == (notes, sets, imports, change)
+    names = names_of(_compiled(f"def f():\n  {body}"))
+    assert (names.noted, names.stored, names.imported("p"), names.changes) == (notes, sets, imports, change)

@@ -205,6 +205,18 @@ def test_what_is_wrong_is_said(name):
     assert words in str(caught.value) and caught.value.line.startswith("test_mutual.py:") and caught.value.hint
 
 
+def test_what_is_no_domain():
+    last = lambda f, g, n: n
+    with pytest.raises(E.ArgumentError, match="a dtype is given"):
+        mutual((last, I), (last, int))
+    for wrong in (lambda f, n: n, lambda f, g, n, m: n):
+        with pytest.raises(E.ArityError, match="another number of parameters") as caught:
+            mutual((last, I), (wrong, I))
+        assert caught.value.expected.startswith("3: ") and caught.value.line.startswith("test_mutual.py:")
+    with pytest.raises(E.UnsupportedError, match="random key"):
+        mutual((last, I), (last, jax.random.key(0)))
+
+
 @pytest.mark.parametrize("functions", [(), (3,), ((3, I),), (lambda f, n: n,)])
 def test_what_is_no_function_with_its_domain(functions):
     with pytest.raises(E.ArgumentError, match="given by tuples"):

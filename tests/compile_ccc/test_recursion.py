@@ -201,6 +201,41 @@ def test_what_is_no_function_and_what_is_no_bound():
         fix(lambda self, x: x, F, max_depth=0)
 
 
+def halves(self, x):
+    return choose(x < 1.0, lambda: x, lambda: 0.5 * self(x / 2.0))
+
+
+@pytest.mark.parametrize("dtype", [float, jnp.float32, np.dtype("float32")])
+def test_a_dtype_is_no_type(dtype):
+    for make in (lambda: fix(halves, dtype), lambda: fix(halves, F, codomain=dtype), lambda: function(abs, dtype)):
+        with pytest.raises(E.ArgumentError, match="a dtype is given") as caught:
+            make()
+        assert "C.Tensor((), jnp.float32)" in caught.value.hint and caught.value.line.startswith("test_recursion.py:")
+
+
+@pytest.mark.parametrize("codomain", [I, C.Tensor(3), (F, F), {"y": F}])
+def test_a_codomain_that_is_stated_wrongly(codomain):
+    """Whether the program can be traced with it or not."""
+    with pytest.raises(E.UntypedFunctionError, match="gives another type") as caught:
+        fix(halves, F, codomain=codomain)
+    assert "the codomain that is stated" in caught.value.expected and caught.value.got == F
+    assert caught.value.line.startswith("test_recursion.py:")
+
+
+def test_an_error_of_the_function_itself_is_not_one_of_its_codomain():
+    with pytest.raises(ZeroDivisionError):
+        fix(lambda self, x: choose(x < 1.0, lambda: x, lambda: self(x) / (1 // 0)), F, codomain=F)
+    with pytest.raises(ZeroDivisionError):
+        fix(lambda self, x: x + 1 // 0, F, codomain=I)
+
+
+@pytest.mark.parametrize("domain", [(), (F, F)])
+def test_a_domain_of_another_number_of_arguments(domain):
+    with pytest.raises(E.ArityError, match="another number of parameters") as caught:
+        fix(halves, *domain)
+    assert caught.value.got == "halves(self, x)" and caught.value.expected.startswith(f"{1 + len(domain)}: ")
+
+
 def test_what_cannot_be_compiled_yet():
     with pytest.raises(E.UnsupportedError, match="random key") as caught:
         fix(lambda self, k, n: choose(n == 0, lambda: k, lambda: self(k, n - 1)), jax.random.key(0), I)

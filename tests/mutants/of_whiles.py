@@ -11,6 +11,8 @@ from jax import lax
 import combinators as C
 from compile_ccc import function
 from compile_ccc.reading import whiles as reading
+from tangents import grad
+from tangents.at_once import branches
 from tangents.control import whiles
 from tangents.forward import control as forward_loops
 from tangents.spaces import captured
@@ -67,13 +69,68 @@ def through_a_function_of_numpy(x, y):
     return s
 
 
+def choosing(w, x):
+    """Products with a matrix, two of them or one in a branch, and none in the last one."""
+
+    def step(i, x):
+        twice = lambda: jnp.sin(w @ x + x @ w)
+        return lax.switch(i % 3, [twice, lambda: w @ jnp.tanh(x), lambda: 0.5 * x])
+
+    return jnp.sum(lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, step(*s)), (jnp.int32(0), x))[1])
+
+
+def choosing_of_numpy(w, x):
+    for i in range(5):
+        x = (np.sin(w @ x + x @ w), w @ np.tanh(x), 0.5 * x)[i % 3]
+    return np.sum(x)
+
+
+def inverting(w, x):
+    """A product with what is cheap to work out again, and infinite where there is no step."""
+    return jnp.sum(repeated(lambda x: jnp.tanh(w @ (1.0 / x)), 5, x))
+
+
+def inverting_of_numpy(w, x):
+    for _ in range(5):
+        x = np.tanh(w @ (1.0 / x))
+    return np.sum(x)
+
+
+def slopes(f: Callable, meaning: Callable) -> Check:
+    """The gradient by a matrix, along a direction, compiled."""
+
+    def run() -> list[str]:
+        rng, h = np.random.default_rng(0), 1e-7
+        with jax.enable_x64(True):
+            w, along, x = rng.normal(size=(24, 24)) / 5, rng.normal(size=(24, 24)), rng.normal(size=24)
+            slope = (meaning(w + h * along, x) - meaning(w - h * along, x)) / (2 * h)
+            found = np.sum(jax.jit(grad(f))(w, x) * along)
+        return [] if np.allclose(found, slope, rtol=1e-4) else [f"{found} instead of {slope}"]
+
+    return run
+
+
 CHECKS = {
+    "choices in a while": slopes(choosing, choosing_of_numpy),
+    "products in a while": slopes(inverting, inverting_of_numpy),
     "a while": with_few(holds(eleven, S, S, meaning=eleven_of_numpy)),
     "lanes of a while": holds(lanes, S, S, meaning=lanes_of_numpy),
     "a function of the program in a while": holds(through_a_function, S, S, meaning=through_a_function_of_numpy),
 }
 
 MUTANTS = {
+    "of the branches with products the first alone has a cotangent": (
+        "choices in a while",
+        Code(branches._lifted, "[sum(xs[1:], xs[0])]", "[xs[0]]"),
+    ),
+    "a branch gives something for the products of others": (
+        "choices in a while",
+        Code(branches._giving, "jnp.zeros(", "jnp.ones("),
+    ),
+    "rows after the last step are added up": (
+        "products in a while",
+        Code(whiles.repetition, "{}, valid=valid)", "{})"),
+    ),
     "the states between are kept": ("a while", Code(whiles._halved, "x[::2]", "x[1::2]")),
     "full slots leave the distance as it is": ("a while", Code(whiles._halved, "2 * every", "every")),
     "a block starts at the state that was kept": (
@@ -86,7 +143,11 @@ MUTANTS = {
     ),
     "of the steps the first alone has a cotangent": (
         "a while",
-        Code(whiles.repetition, "plus(total[i], g_f[i]) for i in total", "g_f[i] for i in total"),
+        Code(whiles.repetition, "list(map(plus, total, added))", "added"),
+    ),
+    "of the blocks the first alone has a cotangent": (
+        "a while",
+        Code(whiles.repetition, "plus(total[i], sums[i]) for i in total", "sums[i] for i in total"),
     ),
     "blocks are pulled back without the last": (
         "a while",

@@ -190,6 +190,14 @@ def test_rows_of_loops(capsys, monkeypatch):
     assert all(len(row["temporary_bytes"]) == 2 for row in rows)
 
 
+def test_rows_of_the_optimiser(capsys):
+    assert main(["optimiser", "--only", "sort"]) == 0
+    assert "instructions" in capsys.readouterr().out
+    (row,) = json.loads(printed(capsys, "optimiser", "--only", "sort", "--json"))
+    traced, optimised, normal = (row[form] for form in ("traced", "optimised", "normal"))
+    assert traced[2] == optimised[2] and all(n <= m for n, m in zip(normal, traced, strict=True))
+
+
 ROW = dict.fromkeys(tables.COLUMNS.values(), 0.5) | {
     "name": "model",
     "memory_ratio": None,

@@ -84,6 +84,25 @@ def test_rules_that_need_themselves_for_second_derivatives(second):
     np.testing.assert_allclose([derivative(-1.0), derivative(2.0)], [162.0, 72 * 2.0**7], rtol=1e-6)
 
 
+@jax.custom_jvp
+def cube(x):
+    return x**3
+
+
+@cube.defjvp
+def cube_jvp(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return cube(x), (3.0 if x > 0 else -3.0) * cube(x) / x * t
+
+
+@pytest.mark.parametrize("f", [cube, lambda x: cube(x) + x])
+def test_a_rule_whose_derivative_needs_the_rule(f):
+    second, third = grad(grad(f)), grad(grad(grad(f)))
+    found = [second(2.0), second(-2.0), third(2.0), hessian(f)(2.0)]
+    right = [6 * 2.0, -3 * (-3 * -2.0 - -2.0), 6.0, 6 * 2.0]  # below 0, -3 c(x) / x with c' = -3 x^2
+    np.testing.assert_allclose(found, right, rtol=1e-6)
+
+
 def test_the_same_path_is_not_traced_again():
     runs = []
 

@@ -1,26 +1,23 @@
 """The optimiser: which laws it applies, and that instances of these keep their meaning and their pullbacks."""
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import combinators as C
 from combinators import Context
-from combinators.laws.law import Each, instantiate, variables
+from combinators.laws.law import instantiate, variables
 from compile_ccc import optimise
 from tangents import READINGS
-from tangents.checking.laws import check_law, observation
+from tangents.checking.laws import observation
 from tangents.strategies import contexts, terms, types, values_of
 from tests.executed import costs_no_more, counting
 
-p0, p1, p2 = C.proj(0), C.proj(1), C.proj(2)
+p0, p1 = C.proj(0), C.proj(1)
 f = C.primitive("sin")
 ORIENTED = {str(law): law for law in C.LAWS if law.oriented}
-
-
-def lets(*values):
-    return C.compose(*map(C.extend, values))
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +27,6 @@ def executed():
 
 
 # The laws
-
-ALONE = {
-    "coproducts: η of": "whether the domain is this sum alone is a matter of types",
-    "distributivity inverse": "the same",
-    "coproducts: context": "the same",
-    "map of a composition": "the functions would have to be seen not to capture anything",
-    "fold after map": "the same",
-    "fold of nothing": "the number of elements is a matter of types",
-}
-
-
-def is_left_alone(name):
-    return any(text in name for text in ALONE)
 
 
 def visible(scheme, names=None):
@@ -63,56 +47,41 @@ def test_the_left_side_of_a_law_becomes_its_right_side(name):
     arrows = {name: type(f)(name) for name in law.arrows}
     left, right = law.sides(**arrows, **{name: name for name in law.values})
     start = visible(law.domain)
-    assert (optimise(start >> left) is optimise(start >> right)) == (not is_left_alone(name))
+    assert optimise(start >> left) is optimise(start >> right)
+    assert left is right or optimise(start >> left) is not start >> left
 
 
-def missing(name, group, domain, codomain, sides, arrows, **rest):
-    return C.Law(name, group, domain, codomain, sides, arrows, oriented=True, **rest)
+@pytest.mark.parametrize("i", range(5))
+def test_products_and_sums_of_any_size_have_the_laws_of_the_small_ones(i):
+    parts = [type(f)(name) for name in "abcde"]
+    products = tuple(parts), dict(zip("klmno", parts, strict=True)), Context(*parts)
+    keys = i, "klmno"[i], i
+    assert [optimise(C.prod(p) >> C.proj(key)) for p, key in zip(products, keys, strict=True)] == [parts[i]] * 3
+    assert optimise(C.const(np.int32(i)) >> C.tag(5) >> C.case(*parts)) is C.const(()) >> parts[i]
 
 
-RESTRICTED = [  # laws in the form in which the optimiser applies them, where `C.LAWS` has them in another
-    missing(
-        "β, of a function that captures some variables", "exponentials", Context("a", "b"), "c",
-        lambda k, e: (
-            C.prod(C.prod(Context(p1)) >> C.curry(k), e) >> C.eval,
-            C.prod(Context(p1, e)) >> k,
-        ),
-        {"k": (Context("b", "d"), "c"), "e": (Context("a", "b"), "d")},
-    ),
-    missing(
-        "let weakening, of what reads other variables", "products", Context("a", "b"), "d",
-        lambda e, k: (lets(e) >> C.prod(Context(p0, p1)) >> k, k),
-        {"e": (Context("a", "b"), "c"), "k": (Context("a", "b"), "d")},
-    ),
-    missing(
-        "β, of several projections", "products", "a", Context("d", "b", "d"),
-        lambda i, j, k: (C.prod(i, j, k) >> C.prod(Context(p2, p0, p2)), C.prod(Context(k, i, k))),
-        {"i": ("a", "b"), "j": ("a", "c"), "k": ("a", "d")},
-    ),
-    missing(
-        "β, in a context", "coproducts", Context("a", "b"), "d",
-        lambda e, i, j: (lets(e >> C.inl) >> C.case(i, j), lets(e) >> i),
-        {"e": (Context("a", "b"), "c"), "i": (Context("a", "b", "c"), "d"), "j": (Context("a", "b", "b"), "d")},
-    ),
-    missing(
-        "β, on a pair", "coproducts", ("a", "b"), "d",
-        lambda i, j: (C.prod(p0, p1 >> C.inr) >> C.case(i, j), j), {"i": (("a", "a"), "d"), "j": (("a", "b"), "d")},
-    ),
-    missing(
-        "fold is a silent scan, whose outputs nobody reads", "map and fold", ("s", Each("a")), "s",
-        lambda k: (
-            C.prod(C.curry(p1 >> k), p0, p1) >> C.scan >> p0,
-            C.prod(C.curry(p1 >> k >> p0), p0, p1) >> C.fold,
-        ),
-        {"k": (("s", "a"), ("s", "o"))}, plain=("s", "o"), elements=("a", "o"),
-    ),
-]  # fmt: skip
+SIN, COS = f, C.primitive("cos")
+LEFT_ALONE = {  # each is equal to something shorter on values of some type, and not of others
+    "the components of a pair": C.prod(p0, p1),
+    "the last component": C.extend(SIN) >> p1,
+    "the identity on some arrays": C.prod(C.curry(p1), C.id) >> C.map,
+    "a function of a pair": C.prod(p0 >> C.curry(p1), p1) >> C.eval,
+    "the alternatives of a sum": C.case(C.inl, C.inr),
+    "a fold over no elements": C.prod(C.curry(C.proj(-1) >> p0), p0, p1) >> C.fold,
+    "a number that is no tag": C.const(np.int32(7)) >> C.tag(2),
+    "a product without the component": C.prod(SIN, COS) >> C.proj(7),
+    "an alternative of another sum": C.inject(0, 3) >> C.case(SIN, COS),
+}
 
 
-@pytest.mark.parametrize("law", RESTRICTED, ids=str)
-def test_laws_as_they_are_applied(law):
-    rows = check_law(law, READINGS.values(), 2, 0)
-    assert [row.counterexample for row in rows if row.counterexample] == []
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_what_depends_on_the_type_is_left_alone(name):
+    assert optimise(LEFT_ALONE[name]) is LEFT_ALONE[name]
+
+
+def test_a_function_that_a_law_makes_would_have_no_annotation():
+    mapped = lambda g: C.prod(C.curry(C.proj(-1) >> g, C.Tensor()), C.id) >> C.map
+    assert optimise(mapped(SIN) >> mapped(COS)) is mapped(SIN) >> mapped(COS)
 
 
 def instance(draw, law, size):
@@ -157,6 +126,4 @@ def test_instances_of_laws(executed, data):
 def test_random_terms(executed, data):
     domain, codomain = data.draw(contexts() | types(depth=1)), data.draw(types(depth=1))
     term = data.draw(terms(domain, codomain, size=data.draw(st.sampled_from([8, 16]))))
-    if isinstance(domain, Context):  # which is seen only where it is made
-        term = C.prod(Context(*map(C.proj, range(len(domain))))) >> term
     agrees(term, domain, codomain, data.draw, executed)

@@ -8,7 +8,7 @@ from jax import lax
 
 import combinators as C
 from combinators import Context
-from combinators.terms import Case, Compose, Eval
+from combinators.terms import Case
 from combinators.text.show import parts
 from compile_ccc import function, lower, optimise, trace
 from tangents import represent
@@ -69,12 +69,9 @@ def test_what_prints_stays(program, capfd):
 
 def test_the_call_of_an_unknown_function_stays():
     """It may print."""
-    unused = trace(lambda f, x: (f(x), x)[1], F, R).term
-    assert any(
-        isinstance(step.value.steps[-1], Eval)
-        for step in optimise(unused).steps
-        if isinstance(step, type(C.extend(f))) and isinstance(step.value, Compose)
-    )
+    unused = C.prod(C.prod(p0, p1) >> C.eval, p1) >> p1
+    assert optimise(unused) is unused
+    assert optimise(C.prod(C.curry(last >> SIN), p1) >> p1) is p1
 
 
 def test_nothing_leaves_a_branch():
@@ -93,7 +90,6 @@ def test_one_branch_is_not_put_after_two():
     """That would evaluate it twice where both branches are traced."""
     one_of = C.case(f >> C.inl, g >> C.inl) >> C.case(h, u)
     assert optimise(one_of) is one_of
-    assert optimise(C.case(f >> C.inl, g >> C.inr) >> C.case(h, u)) is C.case(f >> h, g >> u)
 
 
 def test_the_code_of_a_function_that_leaves_is_kept():
@@ -109,9 +105,8 @@ def test_the_code_of_a_function_that_leaves_is_kept():
 
 def test_what_is_bound_is_computed_once():
     """An argument that a function uses twice is not put into its body."""
-    body = C.prod(C.prod(p0, p0) >> MUL, p0) >> ADD
-    term = C.prod(C.prod(Context()) >> C.curry(body), SIN) >> C.eval
-    assert optimise(term) is C.prod(Context(SIN)) >> body
+    body = C.prod(C.prod(last, last) >> MUL, last) >> ADD
+    assert optimise(C.prod(C.curry(body), SIN) >> C.eval) is C.extend(SIN) >> body
 
 
 # The front door

@@ -202,3 +202,29 @@ def test_a_function_whose_rule_is_not_there_yet(kind):
     with pytest.raises(C.errors.NotDifferentiableError, match="has none yet") as error:
         grad(lambda x: without(x))(2.0)
     assert "test_complaints.py" in str(error.value)
+
+
+MASK = np.array([True, False, True])
+FORGOTTEN = {  # what is written of a ref where its value is meant
+    "times": lambda r: r * 2.0,
+    "from the left": lambda r: 2.0 - r,
+    "negative": lambda r: -r,
+    "compared": lambda r: 1.0 if r > 0 else 2.0,
+    "an operation": lambda r: jnp.sin(r),
+    "a method": lambda r: r.sum(),
+    "a number of Python": lambda r: int(r),
+    "each of it": lambda r: sum(v for v in r),
+    "a mask": lambda r: r[MASK].sum(),
+    "a traced mask": lambda r: r[r[...] > 0].sum(),
+    "a mask that is written": lambda r: r.__setitem__(MASK, jnp.ones(3)),
+    "backwards": lambda r: r[::-1].sum(),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_ref_in_the_place_of_what_it_holds(name):
+    use = FORGOTTEN[name]
+    with pytest.raises(UnsupportedError, match="a ref ") as caught:
+        grad(lambda x: (use(jax.new_ref(x * jnp.ones(3))), x)[1])(2.0)
+    assert caught.value.line.startswith(f"test_complaints.py:{use.__code__.co_firstlineno}")
+    assert "ref[...]" in caught.value.hint or "read the ref" in caught.value.hint

@@ -153,6 +153,21 @@ def test_a_branch_that_is_not_taken_gives_no_nan():
     np.testing.assert_allclose(jax.vmap(grad(f))(jnp.array([2.25, 0.5]))[1], 1.0)
 
 
+def test_ten_thousand_calls_that_wait():
+    """w (1 + w (1 + ...)), as deep as is stated; one level more is an error."""
+
+    def series(w, n):
+        body = lambda self, n: lax.cond(n == 0, lambda: 0.0, lambda: w * (1.0 + self(n - 1)))
+        return fix(body, I, max_depth=10_000)(n)
+
+    w, n = 0.9995, 10_000
+    powers = w ** np.arange(1, n + 1)
+    slope = np.sum(np.arange(1, n + 1) * powers / w)
+    np.testing.assert_allclose(value_and_grad(series)(w, np.int32(n)), (np.sum(powers), slope), rtol=1e-10)
+    with pytest.raises(C.errors.DepthError, match="at most 10000 calls"):
+        grad(series)(w, np.int32(n + 1))
+
+
 def simpson(f, low, high):
     return (high - low) / 6.0 * (f(low) + 4.0 * f(0.5 * (low + high)) + f(high))
 
@@ -192,9 +207,19 @@ def determinant(matrix):
     return f(np.int32(0), jnp.zeros(n, bool), np.int32(0), 1.0)
 
 
-def test_the_determinant_as_its_definition_reads():
+def laplace(matrix):
+    """By minors, in a recursion of Python on the size, which every trace unrolls."""
+    if len(matrix) == 1:
+        return matrix[0, 0]
+    minor = lambda column: jnp.delete(matrix[1:], column, axis=1)
+    return sum((-1) ** column * matrix[0, column] * laplace(minor(column)) for column in range(len(matrix)))
+
+
+@pytest.mark.parametrize("functions", SPACES)
+@pytest.mark.parametrize("determinant", [determinant, laplace])
+def test_the_determinant_as_its_definition_reads(determinant, functions):
     matrix = np.array([[2.0, -1.0, 0.5], [1.0, 3.0, -2.0], [0.25, 1.0, 1.5]])
-    value, g = value_and_grad(determinant)(matrix)
+    value, g = value_and_grad(determinant, functions=functions)(jnp.array(matrix))
     np.testing.assert_allclose(value, np.linalg.det(matrix), rtol=1e-12)
     np.testing.assert_allclose(g, np.linalg.det(matrix) * np.linalg.inv(matrix).T, rtol=1e-10)
 

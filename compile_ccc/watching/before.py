@@ -1,0 +1,90 @@
+"""What a function reaches before it runs: so that it can run once more, as if it had not run."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from combinators.errors import UnsupportedError, definition_line
+from compile_ccc.watching.foreign import DATA
+from compile_ccc.watching.moving import Return, is_iterator, standing
+from compile_ccc.watching.places import Unwatched
+from compile_ccc.watching.reached import Walk
+from compile_ccc.watching.watch import BYTES
+
+_MANY = 100_000  # values: to look at so many takes as long as to trace a large program
+
+
+class Lenient(Walk):
+    """A walk that what cannot be watched does not stop: it goes by, and the first of it is the reason in the watch."""
+
+    def unwatched(self, what: str) -> None:
+        self.watch.reason = self.watch.reason or what
+
+    def is_long(self) -> bool:
+        return len(self.seen) > _MANY
+
+    def value(self, value: Any, held: bool) -> None:
+        try:
+            if issubclass(type(value), DATA) and len(value) > _MANY:
+                self.large(value)
+            else:
+                super().value(value, held)
+        except Exception as error:  # of a user's class, which Python asks what its objects are
+            self.unwatched(f"an object that cannot be looked into ({type(error).__name__})")
+
+    def large(self, value: Any) -> None:
+        """A container of more than can be looked into."""
+
+
+class Before(Lenient):
+    """What functions and objects reach now, with all that a function can change there, which can be put back."""
+
+    def __init__(self, roots: Iterable[Any]):
+        super().__init__(None, roots)
+        self.has_refs = False
+        self._moving: list[tuple[Any, Return]] = []
+        self._all = True
+        try:
+            self.walk()
+        except Unwatched as unwatched:
+            self._all = False
+            self.unwatched(str(unwatched))
+
+    def object(self, value: Any, held: bool) -> None:
+        if (back := standing(value)) is not None:
+            self._moving.append((value, back))
+            self.push(gc.get_referents(value) if is_iterator(value) else (), held)
+        super().object(value, held)
+
+    def ref(self) -> None:
+        self.has_refs = True
+        super().ref()
+
+    def array(self, array: Any) -> None:
+        if self.bytes + array.nbytes > BYTES:
+            self.unwatched("an array too large to be looked at in a moment")
+        else:
+            super().array(array)
+
+    def large(self, value: Any) -> None:
+        self.unwatched("more values than can be looked at in a moment")
+        if issubclass(type(value), list | dict | deque):
+            self.watch.container(value)
+        elif issubclass(type(value), set):
+            self.watch.whole(value)
+
+    def restore(self, f: Any) -> None:
+        """Puts back what stood there, before f runs once more.  Raises `UnsupportedError` for what cannot be."""
+        self.watch.restore()
+        stuck = [value for value, back in self._moving if not back()]
+        if stuck or not self._all:
+            raise UnsupportedError(
+                "a function has to run once more, and what it may have taken or changed cannot be put back",
+                expected="iterators over lists, random numbers, containers or attributes",
+                got=type(stuck[0]).__name__ if stuck else self.watch.reason,
+                line=definition_line(f),
+                hint="take from it before, and give the function what was taken",
+            )

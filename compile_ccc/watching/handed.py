@@ -1,0 +1,90 @@
+"""Arguments that are not differentiated: the function has them in their own order, and what it changes is changed.
+
+A trace gives a function copies of the containers in its arguments, made of tracers.  JAX's derivatives hand on the
+caller's own objects where they do not differentiate by them; so what is written in a copy is written in the original.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from combinators.depth import one_level
+from combinators.types import Opaque
+from combinators.values import Closure
+from compile_ccc.watching.rebuilt import Copied, changed, held, settling
+
+type Order = tuple[tuple[int, tuple[Any, ...]], ...]
+type Written = tuple[Any, Any]  # a container, or an array of NumPy, and what it holds from now on
+
+
+def keys_of(argument: Any) -> tuple[Any, ...]:
+    """The keys of the dictionaries in an argument, in their order, which is not in the form of a pytree."""
+    return tuple([tuple(node) for node, _ in _pairs((argument,), (argument,)) if _is_sorted(node)])
+
+
+def order_of(arguments: Sequence[Any]) -> Order:
+    """The places of the arguments with dictionaries in them, and the keys of these."""
+    found = ((i, keys_of(argument)) for i, argument in enumerate(arguments))
+    return tuple([(i, keys) for i, keys in found if keys])
+
+
+class Handed:
+    """The caller's own arguments, and their copies in a trace, which get the order of the originals."""
+
+    def __init__(self, own: Sequence[Any], copies: Sequence[Any]):
+        self._copied: list[Copied] = []
+        self._arrays: list[tuple[np.ndarray, np.ndarray]] = []
+        for original, copy in _pairs(own, copies):
+            if isinstance(copy, np.ndarray):
+                self._arrays.append((original, copy))
+            elif isinstance(original, list | dict) or hasattr(original, "__dict__"):
+                if _is_sorted(original):
+                    entries = [(key, copy[key]) for key in original]
+                    copy.clear()
+                    copy.update(entries)
+                original, copy = (v if isinstance(v, list | dict) else vars(v) for v in (original, copy))
+                self._copied.append((original, copy, held(copy)))
+
+    def written(self, settled: Callable[[Any], Any]) -> list[Written]:
+        """What a function that has run changed in the copies, as `settled` gives it: that is said of a tracer."""
+        settle = settling({id(copy): original for original, copy, _ in self._copied}, settled)
+        arrays = [(own, copy) for own, copy in self._arrays if own.tobytes() != copy.tobytes()]
+        return changed(self._copied, settle) + arrays
+
+
+def write(written: Sequence[Written]) -> None:
+    """Changes what the caller has."""
+    for original, new in written:
+        if isinstance(original, np.ndarray):
+            original[...] = new
+        else:
+            original.clear()
+            (original.update if isinstance(original, dict) else original.extend)(new)
+
+
+def _pairs(own: Any, copies: Any) -> Iterator[tuple[Any, Any]]:
+    """The nodes of pytrees of one form, and the arrays of NumPy in them, that are objects apart."""
+    waiting = list(zip(own, copies, strict=True))
+    while waiting:
+        original, copy = waiting.pop()
+        if original is None or isinstance(original, Opaque | Closure):
+            continue
+        if isinstance(original, np.ndarray):
+            if type(copy) is type(original) and copy is not original:
+                yield original, copy
+            continue
+        if (inside := one_level(original)) or isinstance(original, list | dict):
+            yield original, copy
+            if isinstance(original, dict):
+                waiting += [(original[key], copy[key]) for key in original]
+            else:
+                waiting += zip(inside, one_level(copy), strict=True)
+
+
+def _is_sorted(node: Any) -> bool:
+    """Whether JAX sorts the keys of a node."""
+    return isinstance(node, dict) and not isinstance(node, OrderedDict)
