@@ -19,7 +19,7 @@ import jax
 import jax.core
 import numpy as np
 
-from combinators.errors import DepthError, line_of_error
+from combinators.errors import ArgumentError, DepthError, line_of_error
 
 TERMS = 10_000  # combinators within combinators
 VALUES = 1_200  # products within products, functions that functions captured: near 1,500, JAX's pytrees end
@@ -60,12 +60,18 @@ def bottom_up[Node, Result](
 
 
 def check_values(x: Any) -> None:
-    """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards."""
+    """Raises `DepthError` for what nests deeper than pytrees may.  JAX, which raises late, is not right afterwards.
+
+    Raises `ArgumentError` for dictionaries whose keys have no order.
+    """
     level, depth = [x], 0
     while not _leaves.issuperset(map(type, level)):
         depth += 1
         if depth > VALUES:
             check_depth(depth)
+        for node in level:
+            if type(node) is dict:
+                _check_keys(node)
         level = [part for node in level if type(node) not in _leaves for part in one_level(node)]
 
 
@@ -93,6 +99,19 @@ def one_level(node: Any) -> Any:
     if issubclass(kind, jax.core.Tracer) or kind.__module__.startswith("jax"):
         _leaves.add(kind)
     return ()
+
+
+def _check_keys(node: dict[Any, Any]) -> None:
+    """Raises `ArgumentError` for a dictionary that JAX cannot take apart, since its keys have no order."""
+    try:
+        sorted(node)
+    except TypeError as error:
+        raise ArgumentError(
+            "the keys of a dictionary have no order",
+            expected="keys of one kind, such as text",
+            got=", ".join(map(repr, node)),
+            hint=f"{error}; an argument that is not differentiated may be any dictionary",
+        ) from None
 
 
 def check_programs(term: Any) -> None:

@@ -13,13 +13,16 @@ from typing import Any
 
 import jax
 
+from combinators.depth import check_values
 from combinators.errors import OURS, ArgumentError
 from combinators.memo import Table
 
 _TOLERANT = OURS | {"builtins", "collections"}  # packages whose classes take anything
 
 
-_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+_registry = jax.tree_util.default_registry
+_flatten = _registry.flatten  # without a detour through Python
+_LEAF = jax.tree.structure(0)
 
 
 class Record:
@@ -73,7 +76,11 @@ jax.tree_util.register_pytree_with_keys(
 
 def as_records(x: Any) -> Any:
     """The value with records for the nodes that take arrays alone; itself if there are none."""
-    form = _flatten(x, None)[1]
+    try:
+        form = _flatten(x, None)[1]
+    except ValueError:  # of a dictionary whose keys have no order
+        check_values(x)
+        raise
     if form.num_nodes == 1 or not _facts(form).particular:
         return x
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
@@ -118,7 +125,7 @@ def _facts(form: Any) -> _Facts:
 
 def _facts_of(form: Any, kinds: set[type]) -> _Facts:
     foreign = not {*map(_package, kinds)} <= _TOLERANT
-    return _Facts(foreign and _takes_arrays_alone(form), Record in kinds)
+    return _Facts(foreign and any(map(_takes_arrays_alone, (form, *_levels(form)))), Record in kinds)
 
 
 def _package(kind: type) -> str:
@@ -132,7 +139,7 @@ class _Probe:
 
 
 def _takes_arrays_alone(form: Any) -> bool:
-    """Whether a pytree of this form cannot be made of other things than arrays, or changes them."""
+    """Whether a pytree of this form cannot be made of other things than it usually is, or changes them."""
     probes = [_Probe() for _ in range(form.num_leaves)]
     try:
         parts, again = jax.tree.flatten(form.unflatten(probes))
@@ -143,10 +150,23 @@ def _takes_arrays_alone(form: Any) -> bool:
 
 def _kinds(form: Any) -> Iterator[type]:
     """The classes of the nodes of a form."""
+    return (data[0] for data, _ in _nodes(form))
+
+
+def _levels(form: Any) -> Iterator[Any]:
+    """The nodes of foreign classes in a form, each as a form by itself, of one level."""
+    for data, count in _nodes(form):
+        if _package(data[0]) not in _TOLERANT:
+            leaves = [_LEAF] * count
+            yield jax.tree_util.PyTreeDef.from_node_data_and_children(_registry, data, leaves)
+
+
+def _nodes(form: Any) -> Iterator[tuple[Any, int]]:
+    """The nodes of a form: their classes with what these keep beside arrays, and how many parts they have."""
     forms = [form]
     while forms:
         form = forms.pop()
-        data = form.node_data()
+        data, parts = form.node_data(), form.children()
         if data is not None:
-            yield data[0]
-        forms += form.children()
+            yield data, len(parts)
+        forms += parts

@@ -78,7 +78,6 @@ class Function:
 
     def __post_init__(self) -> None:
         require_types("the domain or codomain of a function", (self.dom, self.cod))
-
         leaves, form = jax.tree.flatten((self.dom, self.cod))
         try:
             kind = kind_with((form, tuple(leaves)))
@@ -145,19 +144,9 @@ def require_values(values: Any) -> None:
 
 
 def no_types(values: Any) -> None:
-    """Raises `ArgumentError` for types among values, and for what is no pytree."""
+    """Raises `ArgumentError` for types among values."""
     check_values(values)
-    try:
-        leaves = jax.tree.leaves(values)
-    except ValueError as error:
-        raise ArgumentError(
-            "the keys of a dictionary have no order",
-            expected="keys of one type, such as text",
-            got=str(error.__cause__ or error),
-            hint="write d['1'] for d[1] where other keys are text",
-        ) from error
-    for leaf in leaves:
-        _no_type(leaf)
+    list(map(_no_type, jax.tree.leaves(values)))
 
 
 def _no_type(leaf: Any) -> None:
@@ -214,7 +203,7 @@ def leaf_type(leaf: Any) -> Tensor | Function:
         return leaf if isinstance(leaf, Tensor | Function) else leaf.type if isinstance(leaf, Opaque) else of_aval(leaf)
     try:
         aval = jax.typeof(leaf)
-    except (TypeError, AttributeError, OverflowError):
+    except (TypeError, ValueError, AttributeError, OverflowError):
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",
@@ -298,6 +287,5 @@ def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
 
 def _short(dtype: Any) -> str:
-    kinds = {"f": "f", "i": "i", "u": "u", "c": "c"}
     kind = getattr(dtype, "kind", "V")
-    return f"{kinds[kind]}{8 * dtype.itemsize}" if kind in kinds else str(dtype).replace("bfloat", "bf")
+    return f"{kind}{8 * dtype.itemsize}" if kind in "fiuc" else str(dtype).replace("bfloat", "bf")

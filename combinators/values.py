@@ -107,7 +107,7 @@ class Closure(FunctionLike):
 def key_of_type(type: Type) -> Hashable:
     """A key that types share if they are equal, weak types and all; closures in it count by their kinds."""
     leaves, form = jax.tree.flatten(type, is_leaf=is_closure)
-    return form, tuple([kind_of(t) if is_closure(t) else (t, t.weak) if isinstance(t, Tensor) else t for t in leaves])
+    return form, tuple([(t, t.weak) if isinstance(t, Tensor) else kind_of(t) if is_closure(t) else t for t in leaves])
 
 
 def kind_of(f: Closure) -> Kind:

@@ -224,7 +224,8 @@ def closed_over_static(
     """f as a closure, with its arguments, the places of those that are asked for, and where f comes from.
 
     If there are arguments that are no values, and not asked for, the closure is one of the others: these are code.
-    What f changed in arguments that are not asked for is changed when this returns, but for the arguments that it gives.
+    What f changed in arguments that are not asked for is changed when this returns; the arguments in the result hold
+    what they held before.
     """
     static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
     of_others, some, others = _closed_over(f, arguments, static)
@@ -242,6 +243,7 @@ def _closed_over(
     """f as a function of the arguments that are not `static`, these arguments, and their places."""
     if not static:
         return f, arguments, tuple(range(len(arguments)))
+    check_function(f)
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
     def of_others(*some: Any) -> Any:

@@ -18,6 +18,7 @@ from combinators.memo import OfMany, Remembered, remembered
 from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
+from combinators.staging import settings
 from combinators.values import Closure
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.jax_traces import is_tracing
@@ -44,7 +45,10 @@ def _spread(arguments: tuple[Any, ...]) -> tuple[Sequence[Any], Any]:
     known = _concrete()
     if known.issuperset(map(type, arguments)):
         return arguments, len(arguments)
-    leaves, form = _flatten(arguments, None)
+    try:
+        leaves, form = _flatten(arguments, None)
+    except ValueError:  # of a dictionary whose keys have no order
+        return (), None
     return leaves, form if known.issuperset(map(type, leaves)) else None
 
 
@@ -123,6 +127,7 @@ class Dispatch(Remembered):
         self._operation = operation
         self._entries: list[_Entry] = []
         self._met = 0
+        self._settings: Any = None  # of JAX, that the programs were made with
 
     def again(self, arguments: tuple[Any, ...]) -> Any:
         """The result for these arguments, or `MISSED` if some of it has to be looked at again."""
@@ -130,7 +135,7 @@ class Dispatch(Remembered):
         if not entries:
             return MISSED
         leaves, form = _spread(arguments)
-        if form is None:
+        if form is None or settings() != self._settings:
             return MISSED
         types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
         for entry in entries:
@@ -175,7 +180,9 @@ class Dispatch(Remembered):
             origins = given
         run = self._operation.program(static, whole, *jax.tree.flatten(whole))
         entry = _Entry(form, tuple(map(_type, leaves)), ground, list(closure.environment), origins, run)
-        self._entries = [entry, *[e for e in self._entries if not e.is_replaced_by(entry)]][:_KEPT]
+        others = self._entries if self._settings == settings() else []
+        self._entries = [entry, *[e for e in others if not e.is_replaced_by(entry)]][:_KEPT]
+        self._settings = settings()
         _calls.add(self)
 
     def clear(self) -> None:
@@ -206,8 +213,10 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     for one, start in parts:
         watch += _watch(one)
         slots = {variable.slot: variable for variable in one.captured.variables}
-        places = ((start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met)
+        places = [(start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met]
         variables += [(place, slots[i]) for place, i in places if i in slots]
+        for variable in (slots[i] for i in slots.keys() - {i for _, i in places}):  # of which it may know the shape
+            watch.answers.append((partial(_has_type, variable, _type(variable.read())), True))
     classes = any(one.traced.answers is not None for one, _ in parts)
     return _Ground(watch, variables, classes, told, parts[0][0].traced.order if len(parts) == 1 else ())
 
@@ -242,6 +251,10 @@ def _has_functions(x: Any) -> bool:
 
 def _kind(variable: Variable) -> type:
     return type(variable.read())
+
+
+def _has_type(variable: Variable, type: Any) -> bool:
+    return _type(variable.read()) == type
 
 
 def _type(leaf: Any) -> Any:

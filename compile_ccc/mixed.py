@@ -15,7 +15,7 @@ from typing import Any
 
 from combinators.building import compose, prod
 from combinators.context import Context, extend
-from combinators.errors import DiffcurryError, UntypedFunctionError, whole, within
+from combinators.errors import ArgumentError, DiffcurryError, UntypedFunctionError, whole, within
 from combinators.meaning.families import stated
 from combinators.meaning.infer import abstract, infer
 from combinators.origins import Origin, joint
@@ -82,7 +82,14 @@ def located_arrow(term: Term, arguments: tuple[Any, ...], locate: Locate) -> tup
             with whole(term):
                 made, _ = walk.arrow(term, x, arguments, ())
         except _Needed as needed:
-            assert needed.path not in found, "what is found is stated in the next walk"
+            if needed.type is None:
+                raise ArgumentError(
+                    "a function is applied to None",
+                    part=_at(term, needed.path),
+                    expected="a value",
+                    got="None",
+                    hint="() is the value that holds nothing",
+                ) from None
             found[needed.path] = needed.type
             continue
         if not walk.waiting:

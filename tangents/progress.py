@@ -3,8 +3,8 @@
     with Progress(10_000, every=100) as told:
         lax.fori_loop(0, 10_000, lambda i, s: step(told(i, s)), s)
 
-It is told of every hundredth step, once, whatever a gradient runs again.  Without `every` it is told of none, and the
-compiled program is the same as without it.
+It is told of every hundredth step and of the last one, once, whatever a gradient runs again.  Without `every` it is
+told of none, and the compiled program is the same as without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Progress:
     """Called as `told(i, x)` in step i of a loop, counted from 0, it gives x, and is told of i + 1, every so often.
 
     i is an integer scalar of the program: the index of `lax.fori_loop`, or a counter in the state.  `steps` is how many
-    there will be, if that is known.  The bar is there inside of `with`; `done` is the highest number of steps so far.
+    there will be, if that is known.  In a fold over trees it is one less than the nodes of a tree so far, which results
+    have to count, and `steps` are those of the largest tree.  The bar is there inside of `with`; `done` is the highest
+    number of steps so far.
     Raises `ArgumentError` for what are no numbers of steps.
     """
 
@@ -42,11 +44,19 @@ class Progress:
         """x; see `Progress`."""
         if self.every is not None:
             count = jnp.asarray(i) + 1
-            lax.cond(count % self.every == 0, lambda: jax.debug.callback(self._tell, count), lambda: None)
+            lax.cond(self._is_told(count), lambda: jax.debug.callback(self._hear, count), lambda: None)
         return x
 
-    def _tell(self, count: Any) -> None:
-        self.done = max(self.done, int(jnp.max(count)))
+    def _is_told(self, count: Any) -> Any:
+        now = count % self.every == 0
+        return now if self.steps is None else now | (count == self.steps)
+
+    def _hear(self, count: Any) -> None:
+        if self._is_told(int(count)):  # of steps that are run together, all are heard of
+            self._tell(int(count))
+
+    def _tell(self, count: int) -> None:
+        self.done = max(self.done, count)
         self._bars.update(self._task, completed=self.done)
 
     def __enter__(self) -> Progress:
@@ -57,4 +67,6 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         jax.effects_barrier()
         if self.every is not None:
+            if self.steps is None and kind is None:
+                self._bars.update(self._task, total=self.done)
             self._bars.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import singledispatch
@@ -166,7 +167,8 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
             return (int, value)
         return (kind, *[v if type(v) in OWN_KEYS else key_of(v, levels - 1) for v in value])
     if isinstance(value, dict):
-        return (dict, *[(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()])
+        items = [(key_of(k, levels - 1), key_of(v, levels - 1)) for k, v in value.items()]
+        return (kind, key_of(value.default_factory) if isinstance(value, defaultdict) else None, *items)
     if isinstance(value, FUNCTIONS):
         return ("function", function_key(value))
     match value:

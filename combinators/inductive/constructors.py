@@ -46,15 +46,20 @@ class Constructor:
         """Which of its leaves are those of the payload."""
         return [i for i, leaf in enumerate(self.leaves) if leaf is not Rec]
 
+    @property
+    def whole(self) -> Any:
+        """Its parts, as they are declared."""
+        return self.form.unflatten(self.leaves)
+
     @cached_property
     def is_tuple(self) -> bool:
         """Whether its parts are declared as a tuple."""
-        return type(self.form.unflatten(self.leaves)) is tuple
+        return type(self.whole) is tuple
 
     @cached_property
     def keys(self) -> list[str]:
         """How the parts that are values of the type are called in a path."""
-        found, _ = jax.tree_util.tree_flatten_with_path(self.form.unflatten(self.leaves))
+        found, _ = jax.tree_util.tree_flatten_with_path(self.whole)
         return [jax.tree_util.keystr(path) for path, leaf in found if leaf is Rec]
 
     def parts(self, inner: Sequence[Any], payload: Any) -> Any:
@@ -71,11 +76,11 @@ class Constructor:
     def places(self) -> Any:
         """The form of the parts that are values of the type, with None in the place of the payload."""
         is_payload = lambda part: not any(leaf is Rec for leaf in jax.tree.leaves(part))
-        parts = self.form.unflatten(self.leaves)
-        return jax.tree.structure(jax.tree.map(lambda x: x if x is Rec else None, parts, is_leaf=is_payload))
+        rec = jax.tree.map(lambda x: x if x is Rec else None, self.whole, is_leaf=is_payload)
+        return jax.tree.structure(rec)
 
     def __repr__(self) -> str:
-        return f"{self.name}={self.form.unflatten(self.leaves)!r}"
+        return f"{self.name}={self.whole!r}"
 
 
 def declared(name: str, parts: Type) -> Constructor:

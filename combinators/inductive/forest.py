@@ -84,7 +84,7 @@ class Forest:
 
     def annotated(self, rows: dict[str, Any], type: Any) -> Forest:
         """The forest with results at its nodes, of this type: one row for each of a constructor's."""
-        parts = {c.name: (c.form.unflatten(c.leaves), type) for c in self.constructors}
+        parts = {c.name: (c.whole, type) for c in self.constructors}
         payloads = {name: (payload, rows[name]) for name, payload in self.payloads.items()}
         return replace(self, constructors=tuple(starmap(declared, parts.items())), payloads=payloads)
 

@@ -101,7 +101,7 @@ class Inductive:
 
     def annotated(self, result: Type) -> Inductive:
         """The type whose constructors have the parts of this one's, and a `result`: the codomain of `annotate`."""
-        return Inductive(**{c.name: (c.form.unflatten(c.leaves), result) for c in self.constructors})
+        return Inductive(**{c.name: (c.whole, result) for c in self.constructors})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Inductive) and self.constructors == other.constructors

@@ -123,7 +123,7 @@ def _leaves(nodes: Nodes, c: Constructor, parts: Any, parent: int, side: Any) ->
     except (TypeError, ValueError) as error:
         if type(parts) is tuple and len(parts) == 1:
             return _leaves(nodes, c, parts[0], parent, side)
-        expected, got = f"{c.form.unflatten(c.leaves)!r}", _short(parts)
+        expected, got = f"{c.whole!r}", _short(parts)
         what = f"a node has other parts than its constructor {c.name!r}"
         raise _malformed(nodes, parent, side, what, expected, got) from error
 

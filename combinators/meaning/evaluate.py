@@ -18,6 +18,7 @@ from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
+from combinators.meaning.tree_types import require_fold
 from combinators.meaning.trees import by_constructor, results, states, strong, taken
 from combinators.memo import Facts
 from combinators.mixing import holds_arrow, with_functions
@@ -234,6 +235,8 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
 @deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code; an arrow that is applied, if functions are among the arguments."""
+    if isinstance(term, Cata | Inherit):
+        require_fold(term, arguments)
     if True in map(holds_arrow, arguments):
         return with_functions(term, arguments)
     require_values(arguments)  # before JAX refuses what is no value

@@ -6,11 +6,13 @@ others, until nothing is added.  States have that of the roots' states.
 
 from __future__ import annotations
 
+from inspect import signature
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
 
-from combinators.errors import CompositionError, LoopError, UnsupportedError
+from combinators.errors import ArityError, CompositionError, LoopError, UnsupportedError
 from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.meaning.loop_types import Apply
@@ -36,7 +38,7 @@ def result(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
     """
     functions, start, forest = checked(term, x)
     found: Type = _row(start) if isinstance(term, Inherit) else None
-    for c in sorted(called(term, forest), key=lambda c: c.arity > 0):
+    for c in sorted(called(term), key=lambda c: c.arity > 0):
         given = apply(functions[c.name], domain(term, c, found, forest))
         found = _strong(term, c, given) if found is None else found
         expected = c.places.unflatten([found] * c.arity) if isinstance(term, Inherit) else found
@@ -59,24 +61,63 @@ def codomain(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
     return Array(forest.count, found)
 
 
-def called(term: Cata | Inherit, forest: Forest) -> list[Constructor]:
+def called(term: Cata | Inherit) -> list[Constructor]:
     """The constructors that have a function: nothing is passed down from those without nodes below them."""
-    return forest.inner if isinstance(term, Inherit) else list(forest.constructors)
+    return [c for c in term.type.constructors if c.arity or isinstance(term, Cata)]
+
+
+def require_fold(term: Cata | Inherit, arguments: tuple[Any, ...]) -> None:
+    """Looks at what a user hands to a fold: a dict of functions of the parts of constructors, and no trees as they are.
+
+    Raises `CompositionError`, or `ArityError` for a Python function that takes other arguments than it gets.
+    """
+    if len(arguments) < 2:
+        return
+    functions, trees = arguments[0], arguments[-1]
+    if isinstance(functions, list | tuple):
+        raise _refused(term, "the functions are no dict", f"a {type(functions).__name__} in its place", _BY_NAME)
+    if isinstance(trees, list | tuple):
+        raise _refused(term, _NO_FOREST, f"a {type(trees).__name__} in its place", _ENCODED)
+    for c in called(term):
+        f = functions.get(c.name) if isinstance(functions, dict) else None
+        passes = isinstance(term, Inherit)
+        parts = ("a state", c.payload([c.leaves[i] for i in c.own])) if passes else c.whole
+        count = len(parts) if type(parts) is tuple else 1
+        if isinstance(f, FunctionType) and not (_binds(f, count) or _binds(f, 1)):
+            raise ArityError(
+                f"the function of the constructor {c.name!r} takes other arguments than it gets", part=term,
+                expected=f"{count}: {parts!r}", got=f"{f.__name__}{signature(f)}",
+                hint="the state of a node, and its payload, with None in the places of C.Rec" if passes else
+                "a parameter for each part, with results in places of C.Rec; parts that are a dict are one argument",
+            )  # fmt: skip
+
+
+def _binds(f: Any, count: int) -> bool:
+    try:
+        signature(f).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+_BY_NAME = "a dict with a function for each constructor, by its name"
+_NO_FOREST, _ENCODED = "the trees are no forest of this type", "what T.encode(trees) gives, of this very type T"
+
+
+def _refused(term: Cata | Inherit, what: str, got: str, hint: str) -> CompositionError:
+    names = ", ".join(f"{c.name!r}: f" for c in called(term))
+    states = "the state of each root, " if isinstance(term, Inherit) else ""
+    return CompositionError(
+        f"the domain of {term} is not right: {what}", part=term,
+        expected=f"({{{names}}}, {states}a forest of {term.type})", got=got, hint=hint,
+    )  # fmt: skip
 
 
 def checked(term: Cata | Inherit, x: Type) -> Given:
     """What a fold is applied to.  Raises `CompositionError`."""
     passes = isinstance(term, Inherit)
-    constructors = [c for c in term.type.constructors if c.arity or not passes]
-    names = ", ".join(f"{c.name!r}: f" for c in constructors)
-    states = "the state of each root, " if passes else ""
-
-    def refuse(what: str, hint: str) -> CompositionError:
-        return CompositionError(
-            f"the domain of {term} is not right: {what}", part=term,
-            expected=f"({{{names}}}, {states}a forest of {term.type})", got=outline(x), hint=hint,
-        )  # fmt: skip
-
+    refuse = lambda what, hint: _refused(term, what, outline(x), hint)
+    constructors = called(term)
     if not isinstance(x, tuple) or len(x) != 2 + passes:
         raise refuse(f"it is no tuple of {2 + passes}", "C.inherit(T)(f, states, forest), and C.cata(T)(f, forest)")
     functions, forest = x[0], x[-1]
@@ -87,14 +128,13 @@ def checked(term: Cata | Inherit, x: Type) -> Given:
         found = [f"{word} {', '.join(names)}" for word, names in (("none for", missing), ("one for", unknown)) if names]
         raise refuse(
             f"of the functions there is {' and '.join(found)}",
-            "a dict with a function for each constructor, by its name"
-            + (", but for those without C.Rec, which pass nothing on" if passes else ""),
+            _BY_NAME + (", but for those without C.Rec, which pass nothing on" if passes else ""),
         )
     for name, f in functions.items():
         if not is_function(f):
             raise refuse(f"what is given for {name!r} is no function", f"{{{name!r}: lambda: 0.0}} gives a number")
     if not isinstance(forest, Forest) or forest.constructors != term.type.constructors:
-        raise refuse("the trees are no forest of this type", "what T.encode(trees) gives, of this very type T")
+        raise refuse(_NO_FOREST, _ENCODED)
     start = x[1] if passes else ()
     count, leaves = forest.count, jax.tree.leaves(start, is_leaf=is_function)
     if not all(isinstance(t, Tensor) and t.shape[:1] == (count,) for t in leaves):
@@ -111,7 +151,7 @@ def domain(term: Cata | Inherit, c: Constructor, found: Type, forest: Forest) ->
 def stated(term: Cata | Inherit, found: Type, x: Type) -> Type:
     """The type of what a fold is applied to, in which functions say what they take, for these results or states."""
     functions, *rest = x
-    own = {c.name: domain(term, c, found, rest[-1]) for c in called(term, rest[-1])}
+    own = {c.name: domain(term, c, found, rest[-1]) for c in called(term)}
     return {name: Function(own[name], UNKNOWN) for name in functions}, *rest
 
 

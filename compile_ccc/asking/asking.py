@@ -197,9 +197,11 @@ class Asked:
                 warnings.warn(DetachedWarning(user_line()), stacklevel=5)
         if len(tracers) == 1 and self.beside.tell(tracers[0], how, answer):
             return
+        self.told.append((tracers, how, answer))
+        if len(running) == 1:  # there is no program around this one, and all that is behind the tracers may be much
+            return
         program, given = self._program(tracers)
         of_others = self._of_others(tracers)
-        self.told.append((tracers, how, answer))
         for outer in {id(t): t for t in map(asked_of, of_others)}.values():
             theirs = [v for v in of_others if asked_of(v) is outer]
             if outer is not None:

@@ -85,6 +85,10 @@ class Asking(jax_traces.Tracer):
     def tolist(self) -> Any:
         return self._told(lambda value: np.asarray(value).tolist(), super().tolist)
 
+    def argsort(self, *arguments: Any, stable: bool | None = None, **keywords: Any) -> Any:
+        """NumPy says None where any order of equal entries will do, which XLA does not take."""
+        return jnp.argsort(self, *arguments, stable=stable is not False, **keywords)
+
     def __hash__(self) -> int:
         """Wants the inputs behind it as code: what is kept by its hash must not be a part of a trace."""
         if (asked := asked_of(self)) is not None:

@@ -113,6 +113,17 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
 
     process_custom_vjp_call = process_custom_jvp_call
 
+    def process_shard_map(self, primitive: Any, function: Any, values: Any, **params: Any) -> Any:
+        """Appends a program for each device, which JAX writes down; JAX gives its results in a tree of its own."""
+        wires, trees = self.wires(values), list[Any]()
+
+        def bind(*operands: Any) -> list[Any]:
+            trees.append(primitive.bind(*operands, subfuns=(function,), **params))
+            return list(trees[-1])
+
+        results = iter(self.copy(written(bind, *[wire.aval for wire in wires]), wires))
+        return trees[-1].map(lambda _: next(results))
+
     def append(
         self, primitive: Any, params: dict[str, Any], wires: list[Wire], types: Sequence[Any], effects: Any
     ) -> list[Wire]:

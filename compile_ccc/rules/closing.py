@@ -167,6 +167,17 @@ def mapped(tracers: list[Any]) -> bool:
     return None in map(staging.variable_of, tracers)
 
 
+def strays(program: Any, tracers: list[Any]) -> bool:
+    """Whether no program in this one has the variable of one of these tracers: `jax.vmap` wrote one down anew."""
+    variables = {staging.variable_of(t) for t in tracers} - {None}
+    waiting = [program] if variables else []
+    while waiting and variables:
+        jaxpr = waiting.pop()
+        variables -= {*jaxpr.constvars, *jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)}
+        waiting += [inner for eqn in jaxpr.eqns for inner in jex.jaxprs_in_params(eqn.params)]
+    return bool(variables)
+
+
 @dataclass(frozen=True)
 class _Rule:
     """A rule as a program: its constants are what it captured, by the numbers in `names`, or known."""

@@ -108,7 +108,7 @@ def is_static(argument: Any) -> bool:
     """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
     try:
         return not all(map(_is_value, leaves_of(argument)))
-    except ValueError:  # of a dictionary whose keys have no order
+    except ArgumentError:  # a dictionary whose keys have no order
         return True
 
 

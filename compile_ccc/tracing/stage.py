@@ -35,7 +35,7 @@ from compile_ccc.reading.traces import Program
 from compile_ccc.reading.writing import as_number, is_known
 from compile_ccc.refusing.complaints import complaints, holds_array
 from compile_ccc.refusing.refusals import check_captured, of_outside
-from compile_ccc.rules.closing import closing, mapped
+from compile_ccc.rules.closing import closing, mapped, strays
 from compile_ccc.rules.known import asks_for_value, traced_with_known
 from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
 from compile_ccc.tracing.captures import Captured
@@ -186,6 +186,8 @@ def stage(
             live = True
             return attempt(known)
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
+        if not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
+            more = sorted(set(knowable()) - set(known))
         if more:
             return attempt((*known, *more))
         return _with_constants(program, held) if held else program
@@ -212,12 +214,14 @@ def stage(
 
 def _with_constants(program: Any, captured: list[Any]) -> Any:
     """The program with further constants, which rules in it captured of a trace around that is still running."""
-    around = running_trace()
-    of_around = [t for t in captured if trace_of(t) is around or asked_of(t) is not None]
-    found = {v: t for t in of_around if (v := staging.variable_of(t)) not in {None, *program.constvars}}
+    found = {v: t for t in filter(_is_of_around, captured) if (v := staging.variable_of(t)) not in {None, *program.constvars}}
     if not found:
         return program
     return program.jaxpr.replace(constvars=[*program.constvars, *found]).with_consts([*program.consts, *found.values()])
+
+
+def _is_of_around(tracer: Any) -> bool:
+    return trace_of(tracer) is running_trace() or asked_of(tracer) is not None
 
 
 def _own(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,14 +64,17 @@ class Before(Lenient):
         super().ref()
 
     def array(self, array: Any) -> None:
-        if self.bytes + array.nbytes <= BYTES:
+        if self.bytes + array.nbytes > BYTES:
+            self.unwatched("an array too large to be looked at in a moment")
+        else:
             super().array(array)
 
     def large(self, value: Any) -> None:
-        if issubclass(type(value), set):
-            self.watch.whole(value)
-        else:
+        self.unwatched("more values than can be looked at in a moment")
+        if issubclass(type(value), list | dict | deque):
             self.watch.container(value)
+        elif issubclass(type(value), set):
+            self.watch.whole(value)
 
     def restore(self, f: Any) -> None:
         """Puts back what stood there, before f runs once more.  Raises `UnsupportedError` for what cannot be."""

@@ -12,7 +12,7 @@ import threading
 import types
 import typing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -59,6 +59,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     type(vars(_Pair)["first"]),
     type(threading.Lock()),
     type(threading.RLock()),
+    type(vars(Collection)["_abc_impl"]),
     typing.TypeAliasType,
     typing.TypeVar,
     operator.itemgetter,

@@ -74,10 +74,8 @@ def _back(put: Callable[[Any], Any], state: Any) -> Return:
 def _is_still(parts: Callable[[], list[Any]]) -> Return:
     """Of what cannot be brought back: whether it stands where it stood."""
     before = parts()
-    same = lambda now: (
-        len(now) == len(before) and all(a is b or (type(a) is str and a == b) for a, b in zip(now, before))
-    )
-    return lambda: same(parts())
+    same = lambda a, b: a is b or (type(a) is str and a == b)
+    return lambda: len(now := parts()) == len(before) and all(map(same, now, before))
 
 
 def _of_generator(generator: types.GeneratorType[Any, Any, Any]) -> list[Any]:

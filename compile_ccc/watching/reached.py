@@ -144,6 +144,8 @@ class Walk(Places):
             case Closure() if self.ran is None:
                 pass  # what it captured is environment
             case weakref.ref():
+                if not isinstance(value(), type | None):  # what is watched would live on
+                    raise Unwatched("a weak reference")
                 self.watch.answers.append((value, value()))
                 self.push((value(),), held)
             case jax.Ref():
@@ -246,7 +248,7 @@ class Walk(Places):
             self.watch.whole(vars(base).keys())
             self.watch.whole(vars(base).values())
             self.watch.attributes.append((base, "__mro__", base.__mro__))
-            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.startswith("_"))
+            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.endswith("_"))
             self.push((type(base),))
 
     def builtin(self, f: Any) -> None:

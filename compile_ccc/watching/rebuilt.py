@@ -158,6 +158,8 @@ class _Rebuild:
         value = plan.value
         if isinstance(value, types.FunctionType):
             return self._function(plan, value)
+        if type(value) in (list, dict):
+            return self._container(plan, value)
         parts = [(label, self.build(part)) for label, part in plan.parts]
         match value:
             case types.MethodType():
@@ -167,12 +169,21 @@ class _Rebuild:
                 return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
             case Composable():
                 return value.with_functions([part for _, part in parts])
-            case dict() if type(value) is dict:
-                copy = dict(parts)
             case _:
-                copy = children(value)[1].unflatten([part for _, part in parts])
+                pass
+        copy = children(value)[1].unflatten([part for _, part in parts])
         if isinstance(copy, dict | list | deque):
             self.copies.append((value, copy, held(copy)))
+        return copy
+
+    def _container(self, plan: Make, value: Any) -> Any:
+        copy = self.made[id(plan)] = type(value)()  # before its parts: it may hold itself
+        for label, part in plan.parts:
+            if isinstance(copy, dict):
+                copy[label] = self.build(part)
+            else:
+                copy.append(self.build(part))
+        self.copies.append((value, copy, held(copy)))
         return copy
 
     def _function(self, plan: Make, f: types.FunctionType) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.core
 
+from combinators.types import Opaque
 from compile_ccc.watching.before import Lenient
 from compile_ccc.watching.foreign import QUIET, package
 from compile_ccc.watching.places import Unwatched
@@ -49,6 +50,8 @@ class _Settling(Lenient):
         super().entries(d, held)
 
     def value(self, value: Any, held: bool) -> None:
+        if issubclass(type(value), Opaque):
+            return  # a function of a program keeps its place there
         if issubclass(type(value), list | deque):
             self._in(value, range(len(value)))
         super().value(value, held)

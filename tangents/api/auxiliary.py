@@ -18,6 +18,7 @@ import jax
 import jax.core
 import numpy as np
 
+from combinators.depth import check_values
 from combinators.errors import ArgumentError, UnsupportedError
 from combinators.identity.identity import key_of
 from combinators.terms import Term
@@ -115,8 +116,9 @@ def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) ->
 
     def pair(*given: Any) -> Any:
         result = f(*given)
-        if not (isinstance(result, tuple) and len(result) == 2):
+        if not (isinstance(result, tuple | list) and len(result) == 2):
             return result
+        check_values(result[1])
         leaves = jax.tree.leaves(given, is_leaf=_is_function)
         known = {id(leaves[i]): i for i in numbers if len(leaves) > i and isinstance(leaves[i], jax.core.Tracer)}
         aside = lambda path, leaf: _aside(path, leaf, known, met)

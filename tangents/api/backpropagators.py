@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from combinators.building import compose
+from combinators.depth import check_values
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, UnsupportedError
 from combinators.terms import Eval, Proj, Term
@@ -49,11 +50,13 @@ def J(x: Any) -> Any:
 
     Raises what `vjp` raises, and `UnsupportedError` for the image of an image of such a function.
     """
+    check_values(x)
     return jax.tree.map(lambda part: Image(part) if callable(part) else part, x, is_leaf=callable)
 
 
 def J_inverse(x: Any) -> Any:
     """The value of which x is the image: J_inverse(J(x)) is x.  Raises `ArgumentError` if it is the image of none."""
+    check_values(x)
     return jax.tree.map(lambda part: _preimage(part) if callable(part) else part, x, is_leaf=callable)
 
 

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from combinators.context import extend
 from combinators.depth import deep
 from combinators.edges import flags, no_keywords
-from combinators.errors import ArityError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.infer import infer
+from combinators.records import as_records, from_records
 from combinators.terms import Eval
 from combinators.types import Tensor, Type, is_discrete, no_types, pack, shape_struct, type_of
 from combinators.values import Closure
@@ -62,10 +63,10 @@ class Pushforward:
                 got=str(len(tangents)),
                 hint="linearize(f, x, y)[1](dx, dy)",
             )
-        given = tangents_from_public(pack(tangents), pack(primals))
+        given = tangents_from_public(as_records(pack(tangents)), pack(primals))
         found = iter(self.linear(tuple(given.values())))
         leaves = [zero_leaf(t) if is_discrete(t) else weakly(next(found), t.weak) for t in results]
-        return result_form.unflatten(leaves)
+        return from_records(result_form.unflatten(leaves))
 
     def __repr__(self) -> str:
         return f"Pushforward({self.linear!r})"
@@ -122,10 +123,17 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     Primals are arrays or `jax.ShapeDtypeStruct`s: only their types count.  Raises `NotDifferentiableError` for a
     function whose pullback depends on where it is taken, which is not linear; that f(0) = 0 is not checked.
     """
-    types = jax.tree.map(type_of, primals)
-    leaves, form = jax.tree.flatten(types)
+    leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
+    types = list(map(type_of, leaves))
+    if functions := [t for t in types if not isinstance(t, Tensor)]:
+        raise ArgumentError(
+            "a linear function is transposed by its arrays",
+            expected="arrays, or jax.ShapeDtypeStruct",
+            got=functions[0],
+            hint="the transpose by what a function captured is tangents.grad",
+        )
     at = lambda *x: vjp(fun, *form.unflatten(x))[1]
-    tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, leaves), opened=True)
+    tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, types), opened=True)
     program = tape.giving(tape.result)
     constants = len(program.constants)
     if any(reached(program.jaxpr, [i >= constants for i in range(len(program.variables))])):
@@ -135,7 +143,7 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
             got=getattr(fun, "__name__", repr(fun)),
             hint="vjp(f, x) is the pullback at x, of any function",
         )
-    return at(*map(_zeros, leaves))
+    return at(*map(_zeros, types))
 
 
 def _zeros(type: Tensor) -> Any:

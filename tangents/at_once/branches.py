@@ -52,8 +52,7 @@ def _lifted(e: Any, wanted: set[Any]) -> list[Any]:
     if e.primitive.name != "cond" or e.effects or not numbers:
         return [e]
     branches = [lifted(opened(Program.of(branch)), numbers) for branch in e.params["branches"]]
-    tails = {i: [_tail(branch, i) for branch in branches] for i in numbers}
-    tails = {i: found for i in numbers if _pays(e.outvars[i], found := tails[i])}
+    tails = {i: found for i in numbers if (found := _tails(branches, i, e.outvars[i].aval))}
     if not tails or any(branch.constants for branch in branches):
         return [e]
     stays = [i for i in range(len(e.outvars)) if i not in tails]
@@ -70,6 +69,14 @@ def _lifted(e: Any, wanted: set[Any]) -> list[Any]:
     sent = [(number, tail) for found in tails.values() for number, tail in enumerate(found) if tail.equations]
     given = tuple(_giving(branch, number, stays, sent) for number, branch in enumerate(branches))
     return [e.replace(params={**e.params, "branches": given}, outvars=results), *after]
+
+
+def _tails(branches: list[Program], output: int, result: Any) -> list[_Tail]:
+    """The tails of all branches for a result of this type; none unless they need at most half of its size."""
+    tails = [tail for branch in branches if (tail := _tail(branch, output)) is not None]
+    needed = [v.aval for tail in tails for v in tail.operands]
+    small = result.size >= _LEAST and 2 * sum(t.size for t in needed) <= result.size
+    return tails if len(tails) == len(branches) and needed and small and not any(t.weak_type for t in needed) else []
 
 
 def _tail(branch: Program, output: int) -> _Tail | None:
@@ -96,18 +103,6 @@ def _tail(branch: Program, output: int) -> _Tail | None:
     if taken & operands.keys():
         return None
     return _Tail(result, [e for e in branch.equations if not taken.isdisjoint(e.outvars)], [*operands])
-
-
-def _pays(result: Any, tails: list[_Tail | None]) -> bool:
-    """Whether all branches have a tail, and their operands are at most half as large as the result."""
-    if any(tail is None for tail in tails) or result.aval.size < _LEAST:
-        return False
-    operands = [v.aval for tail in tails if tail is not None for v in tail.operands]
-    return (
-        bool(operands)
-        and 2 * sum(t.size for t in operands) <= result.aval.size
-        and not any(t.weak_type for t in operands)
-    )
 
 
 def _giving(branch: Program, number: int, stays: list[int], sent: list[tuple[int, _Tail]]) -> Any:

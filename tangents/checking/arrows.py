@@ -20,6 +20,7 @@ from tangents.checking.differences import difference, settled, unsettled
 from tangents.checking.laws import observation
 from tangents.checking.reading import FORWARD, cotangent_of, representation
 from tangents.checking.report import Counterexample, Row, examine
+from tangents.checking.running import evaluated, evaluated_rows, pushforward, represented
 from tangents.checking.subjects import Subject, converted
 from tangents.checking.ways import wide
 from tangents.cotangents.calls import Calls
@@ -29,6 +30,8 @@ from tangents.spaces.public import add
 from tangents.spaces.space import Space
 from tangents.strategies import values_of
 from tangents.strategies.goals import has_functions
+
+_BY_ENVIRONMENT = representation(ENVIRONMENT)
 
 
 def check_arrow(
@@ -97,17 +100,17 @@ def _compiled(f: Term, x: Any, _: Any) -> None:
 def _batched(f: Term, xs: list[Any]) -> None:
     if not jax.tree.leaves(xs[0]):
         return
-    rows = jax.vmap(lambda x: evaluate(f, x))(jax.tree.map(lambda *parts: jnp.stack(parts), *xs))
+    rows = evaluated_rows(f, jax.tree.map(lambda *parts: jnp.stack(parts), *xs))
     for i, each in enumerate(xs):
-        _same(jax.tree.map(lambda a, i=i: a[i], rows), evaluate(f, each), "vmap changes the value", f, each)
+        _same(jax.tree.map(lambda a, i=i: a[i], rows), evaluated(f, each), "vmap changes the value", f, each)
 
 
 def _value(reading: Any, f: Term, x: Any) -> None:
-    _same(reading.cases(f, x)[0], evaluate(f, x), "the representation changes the value", f, x)
+    _same(represented(reading, f, x)[0], evaluated(f, x), "the representation changes the value", f, x)
 
 
 def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
-    y, pullback = reading.cases(f, x)
+    y, pullback = represented(reading, f, x)
     g, h = map(cotangent_of, draw(values_of((type_of(settled(y, y)),) * 2)))
     doubled = jax.tree.map(lambda leaf: leaf + leaf if _is_inexact(leaf) else leaf, g)
     cotangent = pullback(g)
@@ -118,11 +121,11 @@ def _linear(reading: Any, f: Term, x: Any, draw: Any) -> None:
 
 def _dual(reading: Any, f: Term, x: Any, draw: Any, at: Subject) -> None:
     """⟨g, f(x + εt) - f(x - εt)⟩ / 2ε = ⟨pullback g, t⟩"""
-    y, pullback = reading.cases(f, x)
+    y, pullback = represented(reading, f, x)
     g, t = draw(values_of((type_of(settled(y, y)), type_of(settled(x, x)))))  # as one value, so that they differ
     change = lambda a, b: _change(a, b, 2 * at.step)
     ends = [jax.tree.map(lambda a, b, s=s: _moved(a, b, s), x, unsettled(t, x)) for s in (at.step, -at.step)]
-    slope = change(*(evaluate(f, end) for end in ends))
+    slope = change(*(evaluated(f, end) for end in ends))
     cotangent = pullback(g)
     pick = lambda c, ahead, behind, along: change(ahead, behind) if _is_calls(c) else along
     tangent = jax.tree.map(pick, cotangent, *(settled(end, end) for end in ends), t, is_leaf=_is_calls)
@@ -135,7 +138,7 @@ def _dual(reading: Any, f: Term, x: Any, draw: Any, at: Subject) -> None:
 
 def _duality(f: Term, x: Any, draw: Any, at: Subject) -> None:
     """⟨g, push t⟩ = ⟨pull g, t⟩, and the two give one value"""
-    (z, pull), (push, directions) = representation(ENVIRONMENT).cases(f, x), FORWARD.cases(f, x)
+    (z, pull), (push, directions) = represented(_BY_ENVIRONMENT, f, x), pushforward(f, x)
     g, t = draw(values_of((type_of(settled(z, z)), directions)))
     y, tangent = push(t)
     _same(y, z, "forward mode changes the value", f, x)
@@ -154,12 +157,12 @@ def _precise(stated: Subject, sharp: Subject, x: Any, draw: Any) -> None:
     if has_functions(stated.codomain):  # they are of other types in float64
         return
     rounding = 4 * stated.eps**0.5
-    y, pullback = representation(ENVIRONMENT).cases(stated.term, x)
+    y, pullback = represented(_BY_ENVIRONMENT, stated.term, x)
     g = draw(values_of(type_of(settled(y, y))))
     cotangent = pullback(g)
     _require_type(cotangent, x, stated.term)
     with jax.enable_x64(sharp.x64):
-        z, sharper = representation(ENVIRONMENT).cases(sharp.term, converted(x, sharp.domain))
+        z, sharper = represented(_BY_ENVIRONMENT, sharp.term, converted(x, sharp.domain))
         if difference(settled(y, y), _like(settled(z, z), settled(y, y)), rounding) is not None:
             return
         expected = _like(sharper(_like(g, settled(z, z))), cotangent)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.depth import check_values
 from combinators.edges import real
 from combinators.sums import Sum
 from combinators.types import children
@@ -23,6 +24,7 @@ def difference(left: Any, right: Any, tolerance: float | None = None) -> str | N
     """Where two values, or two cotangents, of one type differ, in words, or None."""
     if tolerance is not None:
         real("the tolerance", tolerance, zero=True)
+    check_values((left, right))
     a, form = jax.tree.flatten(left, is_leaf=_is_calls)
     b, other = jax.tree.flatten(right, is_leaf=_is_calls)
     if form != other:

@@ -19,7 +19,7 @@ from combinators.terms import Call
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record
 from tangents.control.ruled import ruled
-from tangents.cotangents.leaves import arriving, placed, present, structs
+from tangents.cotangents.leaves import filled, placed, present, structs
 from tangents.cotangents.residuals import Opened, Residuals
 from tangents.cotangents.sparse import Cotangent, marks, release, remark
 from tangents.spaces.space import Representation, Represented, Space
@@ -38,7 +38,7 @@ _known: Facts[tuple[_Known | None]] = Facts("derivatives of calls", entries=64)
 
 
 def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
-    """call(f, name) x = f x; if functions come in or out, or nothing depends on what varies, it is f that is represented."""
+    """call(f, name) x = f x; if functions come in, or not exactly one array comes out, it is f that is represented."""
     if term.rule is not None:
         return ruled(rep, space, term, x)
     leaf = space.is_leaf
@@ -56,8 +56,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     y = remark(restored(y, given), rule.held, leaf)
 
     def pullback(g: Cotangent) -> Cotangent:
-        arrived = arriving(g, y, leaf)
-        return placed(rule.residuals.at(arrived)(kept, leaves, arrived), x, leaf)
+        return placed(rule.residuals.all(kept, leaves, filled(g, y, leaf)), x, leaf)
 
     return y, pullback
 
@@ -72,7 +71,7 @@ def _rule(
         x = remark(form.unflatten(leaves), held, leaf)
         y, pb = rep(term.body, x)
         results = jax.tree.leaves(y, is_leaf=leaf)
-        if any(map(leaf, results)) or all(marks(y, leaf)):
+        if any(map(leaf, results)) or marks(y, leaf).count(False) != 1:
             return ()
 
         def pull(g: dict[int, Any]) -> dict[int, Cotangent]:

@@ -41,7 +41,7 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
     def once() -> Any:
         one = jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), (type, {i: types[i] for i in sorted(active)}))
         row = jnp.int32(0)
-        return [down(c, one, row) if start else up(c, [one] * c.arity, row) for c in called(term, plain)]
+        return [down(c, one, row) if start else up(c, [one] * c.arity, row) for c in called(term)]
 
     while True:
         reached = set[int]()

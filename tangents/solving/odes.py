@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from combinators.edges import flags, real
 from combinators.errors import ArgumentError
 from combinators.terms import Const
-from combinators.types import Tensor, type_of
+from combinators.types import Tensor, no_types, type_of
 from tangents.api.custom import custom
 from tangents.api.derivatives import vjp
 from tangents.cotangents.calls import Block, Calls
@@ -142,6 +142,7 @@ def _product(g: Any, slope: Any, t: Any) -> Any:
 
 def _times(y0: Any, t0: Any, t1: Any) -> tuple[Any, Any]:
     """The two times, of one real dtype: that of y0 if they do not say another."""
+    no_types((t0, t1))
     types = (type_of(t0), type_of(t1))
     if not all(isinstance(t, Tensor) and not t.shape and jnp.issubdtype(t.dtype, jnp.floating) for t in types):
         raise ArgumentError(

@@ -63,7 +63,7 @@ def argmin(f: Any, x0: Any, steps: int = 100, report: bool = False) -> Any:
 
 def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: int, report: bool) -> Any:
     """The solution of an equation by an iteration, with the pullback that follows from the equation alone."""
-    steps = positive(steps, "steps")
+    steps = min(positive(steps, "steps"), np.iinfo(np.int32).max)
     flags(report=report)
     x0 = unknowns(x0, "start")
     f = applicable(f, (x0,), x0, what)

@@ -12,7 +12,7 @@ import numpy as np
 from combinators.errors import ArgumentError
 from combinators.meaning.infer import infer
 from combinators.terms import Eval
-from combinators.types import Tensor, is_discrete, pack, same_type, type_of
+from combinators.types import Tensor, is_discrete, no_types, pack, same_type, type_of
 from compile_ccc.tracing.function import function
 
 
@@ -45,6 +45,7 @@ def unknowns(x: Any, name: str) -> Any:
 
     Raises `ArgumentError` if there are none, or discrete ones, or such of several dtypes.
     """
+    no_types(x)
     types = type_of(x)
     leaves = jax.tree.leaves(types)
     if not all(isinstance(t, Tensor) for t in leaves) or any(map(is_discrete, leaves)):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
 
+from combinators.depth import check_values
 from combinators.edges import one_of
 from combinators.errors import ArgumentError, DiffcurryError
 from combinators.meaning.conform import stands_for
@@ -46,6 +47,7 @@ def zero(x: Any, functions: str | Space = "environment") -> Any:
     figure 6; paper 004, section 4.)
     """
     space = functions if isinstance(functions, Space) else space_named(functions)
+    check_values(x)
     leaves, form = jax.tree.flatten(x, is_leaf=lambda v: is_unknown(v) or space.is_leaf(v))
     require_known(leaves)
     require_values([leaf for leaf in leaves if not isinstance(leaf, Term)])
@@ -58,6 +60,7 @@ def add(g: Any, h: Any) -> Any:
     Raises `ArgumentError` if they differ in structure, or a leaf in its shape or dtype.  (Paper 003, figure 6.)
     """
     is_leaf = lambda v: is_unknown(v) or _is_calls(v)
+    check_values((g, h))
     leaves, form = jax.tree_util.tree_flatten_with_path(g, is_leaf=is_leaf)
     others, other = jax.tree.flatten(h, is_leaf=is_leaf)
     require_known([*(leaf for _, leaf in leaves), *others])
@@ -108,6 +111,7 @@ def inner(g: Any, t: Any) -> Any:
 
     Raises `ArgumentError` if they differ in structure, or a leaf in its shape or dtype.
     """
+    check_values((g, t))
     leaves, form = jax.tree.flatten(g, is_leaf=_is_calls)
     try:
         others = form.flatten_up_to(t)

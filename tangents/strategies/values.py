@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 
 from combinators.context import Context
 from combinators.errors import ArgumentError
+from combinators.inductive.forest import Forest
 from combinators.sums import Sum
 from combinators.terms import Curry
 from combinators.types import Function, Tensor, Type
 from combinators.values import Closure
 from tangents.strategies.choices import choose, some
+from tangents.strategies.forests import order
 from tangents.strategies.goals import Goal, arrows
 from tangents.strategies.numbers import Numbers
 from tangents.strategies.types import some_type
@@ -33,15 +36,18 @@ def values_of(draw: st.DrawFn, type: Type, size: int = 4, control: bool = True) 
 
 def value(draw: st.DrawFn, type: Type, numbers: Numbers, size: int, control: bool = True) -> Any:
     """A value of this type made of these numbers."""
-    leaves, form = jax.tree.flatten(type, is_leaf=lambda node: isinstance(node, Sum))
+    leaves, form = jax.tree.flatten(type, is_leaf=lambda node: isinstance(node, Sum | Forest))
     return form.unflatten([_leaf(draw, leaf, numbers, size, control) for leaf in leaves])
 
 
-def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum, numbers: Numbers, size: int, control: bool) -> Any:
+def _leaf(draw: st.DrawFn, type: Tensor | Function | Sum | Forest, numbers: Numbers, size: int, control: bool) -> Any:
     if isinstance(type, Tensor):
         return numbers.array(type)
     if isinstance(type, Sum):
         return _sum(draw, type, numbers, size)
+    if isinstance(type, Forest):
+        payloads = value(draw, type.payloads, numbers, size, control)
+        return replace(type, payloads=payloads, numbers=order(draw, type, size))
     if not isinstance(type, Function):
         raise ArgumentError("values are drawn of a type", expected="a type", got=repr(type), hint="such as C.Tensor(3)")
     captured = some(draw, lambda: some_type(draw, functions=size > 1, depth=int(size > 1)), 0, 2)

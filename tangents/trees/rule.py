@@ -52,7 +52,7 @@ def reduction(
     start = dict(enumerate(jax.tree.leaves(strong(release(states[0]), type)))) if states else None
     held = tuple(marks(states[0], leaf)) if states else (True,) * form.num_leaves
     made = lambda c, held: Nodes(rep, space, way, c, functions[c.name], plain, type, held)
-    nodes, held = _nodes(made, called(term, plain), held)
+    nodes, held = _nodes(made, called(term), held)
     loops = Loops(plain, way, nodes, type)
     slots, kept = loops.forwards(start)
     value = lambda rows: remark(form.unflatten(rows), held, leaf)

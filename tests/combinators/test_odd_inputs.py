@@ -25,6 +25,8 @@ ODD = {
     "a key": jax.random.key(0), "a type": NUMBER, "a function type": double.type, "a sum type": C.Sum(NUMBER, NUMBER),
     "a term": SIN, "eval": C.eval, "a function": double, "an arrow": ccc(jnp.sin), "a context": C.Context(1.0),
     "a sum": C.inl(1.0), "a sum without a place": C.Sum(1.0, 2.0, tag=jnp.int32(5)), "calls": T.Calls(),
+    "keys without an order": {"a": 1.0, 2: 3.0}, "a masked array": np.ma.array([1.0, 2.0], mask=[0, 1]),
+    "a structured array": np.array([(1, 2.0)], dtype=[("n", int), ("w", float)]),
     "a pullback": pullback, "an image": T.J(double),
 }  # fmt: skip
 

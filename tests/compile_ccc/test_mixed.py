@@ -157,6 +157,13 @@ def test_a_function_that_an_arrow_makes():
         family(0.5)
 
 
+@pytest.mark.parametrize("combinator", [C.checkpoint, lambda f: C.prod(f, f) >> C.proj(1)])
+def test_an_arrow_of_a_function_value_in_a_lambda(combinator):
+    cube = ccc(lambda x: combinator(function(lambda x: x**3, C.Tensor()))(x))
+    assert cube(2.0) == 8.0  # the first call of it
+    assert grad(cube)(2.0) == 12.0
+
+
 def test_an_argument_is_found_where_a_function_is_applied():
     """Also if that is a function, of which the type is known."""
     apply = C.prod(C.proj(0) >> C.curry(lambda a, g: w * g(a)), C.proj(1)) >> C.eval

@@ -146,6 +146,21 @@ def anew(make: Callable[[Any], Callable[[Any], Any]], *captured: Any) -> Check:
     return run
 
 
+def traces_are_kept() -> bool:
+    """Whether a function that is met again is not traced again: not where another tool takes Python's reports, or adds
+    functions of its own to each trace.
+    """
+    runs: list[None] = []
+
+    def double(x: Any) -> Any:
+        runs.append(None)
+        return 2.0 * x
+
+    for _ in range(2):
+        function(double, C.Tensor())
+    return len(runs) == 1
+
+
 def environment(f: Callable[[Any], Any], *values: float) -> Check:
     """The numbers that a function holds, one for each variable, in the order in which it uses them."""
 

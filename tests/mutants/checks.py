@@ -294,3 +294,5 @@ CHECKS = {
     "a Jacobian": agree(jacobian(tree, mode="forward"), jax.jacfwd(tree), (np.ones(2, "f"), np.ones(3, "f"))),
     "a Hessian": agree(hessian(lambda x, y: x * y * y, 1), jax.hessian(lambda x, y: x * y * y, 1), 2.0, 3.0),
 }
+
+OF_KEPT_TRACES = {"functions that capture other strings", "functions with other defaults", "partial applications"}

@@ -10,7 +10,7 @@ import pytest
 import tangents
 from combinators.errors import TracedAnewWarning
 
-FILES = ("optimisers", "models", "libraries", "sciences", "keeping")
+FILES = ("optimisers", "models", "libraries", "styles", "sciences", "keeping")
 SCRIPTS = [script for file in FILES for script in importlib.import_module(f"tests.training.{file}").SCRIPTS]
 
 
@@ -36,4 +36,4 @@ def test_a_script_trains_as_under_jax(script, x64):
 
 
 def test_there_are_enough_scripts():
-    assert len({script.__name__ for script in SCRIPTS}) >= 37
+    assert len({script.__name__ for script in SCRIPTS}) >= 39

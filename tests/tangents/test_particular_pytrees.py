@@ -1,5 +1,6 @@
 """Users' pytrees whose `__init__` checks or converts its fields: only arrays go through the class, as in JAX."""
 
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,8 @@ from tangents import (
     hvp,
     jacobian,
     jvp,
+    linear_transpose,
+    linearize,
     represent,
     root,
     value_and_grad,
@@ -218,3 +221,41 @@ def test_a_term_that_is_evaluated_gives_the_class():
     for found in (C.evaluate(term, Point(one)), term(Point(one))):
         assert type(found) is Point
         np.testing.assert_allclose(found.place, 2.0 * one)
+
+
+class Named:
+    """Takes a dict of two arrays, as its one part."""
+
+    def __init__(self, arrays):
+        self.arrays = {name: arrays[name] for name in ("weight", "bias")}
+
+
+jax.tree_util.register_pytree_node(Named, lambda n: ((n.arrays,), None), lambda _, parts: Named(*parts))
+
+
+def test_a_class_may_look_into_the_parts_that_it_takes():
+    named = Named({"weight": jnp.array([1.0, 2.0]), "bias": 3.0})
+    (back,) = vjp(lambda n: n, named)[1](named)
+    np.testing.assert_array_equal(back.arrays["weight"], [1.0, 2.0])
+    partial_ = jax.tree_util.Partial(jnp.multiply, 2.0)  # whose class takes a tuple
+    (back,) = vjp(lambda f: f, partial_)[1](partial_)
+    assert back.args == (2.0,)
+
+
+def test_linear_maps_take_and_give_the_class():
+    line = Line(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    turned = lambda of: Line(-of.b, 2.0 * of.a)
+    y, linear = linearize(turned, line)
+    for got in (y, linear(line), jax.jit(lambda x: linearize(turned, x)[1](x))(line)):
+        np.testing.assert_array_equal((got.a, got.b), [[-3.0, -4.0], [2.0, 4.0]])
+    (back,) = linear_transpose(turned, line)(line)
+    np.testing.assert_array_equal((back.a, back.b), [[6.0, 8.0], [-1.0, -2.0]])
+
+
+def test_dicts_of_several_classes_are_several_types():
+    loss = lambda p: p["w"] ** 2
+    for kind in (dict, OrderedDict, partial(defaultdict, list), partial(defaultdict, dict), dict):
+        given = kind({"w": 3.0})
+        gradient = grad(loss)(given)
+        assert type(gradient) is type(given) and gradient == {"w": 6.0}
+        assert getattr(gradient, "default_factory", None) is getattr(given, "default_factory", None)

@@ -125,3 +125,12 @@ def test_text_and_dtypes_are_arguments_of_arrows():
     assert ccc(lambda x: arrow(x, "cos", {"dtype": jnp.float32, "scale": 1.0}))(0.0) == 1.0
     with pytest.raises(UntypedFunctionError):
         ccc(lambda x, g: g(x))(1.0, jnp.sin)
+
+
+def test_the_order_of_an_array_by_numpy():
+    rows = np.array([1.0, 3.0, 2.0])
+    sort = lambda x, a: jnp.sum(x * np.argsort(a) * np.arange(3.0))
+    assert grad(sort)(1.0, rows) == grad(sort)(1.0, jnp.asarray(rows)) == grad(lambda x: sort(x, rows))(1.0) == 4.0
+    np.testing.assert_array_equal(
+        grad(lambda a: jnp.sum(a[np.argsort(a)] * np.arange(3.0)))(jnp.asarray(rows)), [0, 2, 1]
+    )

@@ -68,6 +68,15 @@ ANYWHERE = {  # where the array is known before the program runs
     "jit inside": lambda f, v: grad(lambda v: total(jax.jit(lambda u: f(u, captured))(v)))(v),
     "jit around": lambda f, v: jax.jit(grad(lambda v: total(f(v, captured))))(v),
     "vmap": lambda f, v: grad(lambda v: total(jax.vmap(lambda row: f(row, captured))(v[None])))(v),
+    "jit under vmap": lambda f, v: grad(
+        lambda v: total(jax.vmap(jax.jit(lambda row: f(row, captured)))(v[None]))
+    )(v),
+    "scan under vmap": lambda f, v: grad(
+        lambda v: total(jax.vmap(twice(lambda c: f(c, captured)))(v[None]))
+    )(v),
+    "cond under vmap": lambda f, v: grad(
+        lambda v: total(jax.vmap(lambda u: lax.cond(u[0] > 0.0, lambda: f(u, captured), lambda: u))(v[None]))
+    )(v),
     "checkpoint": lambda f, v: grad(lambda v: total(jax.checkpoint(lambda u: f(u, captured))(v)))(v),
     "cond": lambda f, v: grad(lambda v: lax.cond(v[0] > 0.0, lambda u: total(f(u, captured)), total, v))(v),
     "fori_loop": lambda f, v: grad(lambda v: total(lax.fori_loop(0, 1, lambda i, c: f(c, captured), v)))(v),

@@ -29,7 +29,7 @@ def in_the_module():
 
 def nested():
     draw = iter(NUMBERS)
-    doubled = map(lambda v: 2 * v, filter(lambda v: v != 3.0, draw))
+    doubled = map(float.__neg__, filter(lambda v: v != 3.0, draw))
     return lambda: next(doubled)
 
 
@@ -62,6 +62,21 @@ def beside_a_counter():
     return take
 
 
+def of_a_file():
+    file = io.BytesIO(bytes(range(2, 20)))
+    return lambda: file.read(1)[0]
+
+
+def numbered():
+    pairs = enumerate(NUMBERS)
+    return lambda: next(pairs)[1]
+
+
+def to_the_end():
+    single = iter(NUMBERS[:1])
+    return lambda: next(single) + next(single, 4.0)
+
+
 MOVING = {
     "an iterator in a module": in_the_module,
     "iterators within others": nested,
@@ -72,18 +87,18 @@ MOVING = {
     "NumPy's generator": lambda: np.random.default_rng(3).normal,
     "NumPy's older one": lambda: np.random.RandomState(3).rand,
     "Python's": lambda: random.Random(3).random,
-    "bytes of a file": lambda: lambda f=io.BytesIO(bytes(range(2, 20))): f.read(1)[0],
+    "bytes of a file": of_a_file,
     "an array of Python": lambda: array.array("d", NUMBERS).pop,
     "an array of bytes": lambda: bytearray(range(2, 20)).pop,
 }
 LOST = {
     "a generator": lambda: partial(next, (v for v in NUMBERS)),
     "numbers": lambda: partial(next, itertools.count(2)),
-    "numbered": lambda: lambda it=enumerate(NUMBERS): next(it)[1],
+    "numbered": numbered,
     "one after the other": lambda: partial(next, itertools.chain(NUMBERS, NUMBERS)),
     "a dictionary": lambda: partial(next, iter(dict.fromkeys(NUMBERS))),
     "a slice": lambda: partial(next, itertools.islice(NUMBERS, 6)),
-    "at its end": lambda: lambda it=iter(NUMBERS[:1]): next(it) + next(it, 4.0),
+    "at its end": to_the_end,
 }
 
 

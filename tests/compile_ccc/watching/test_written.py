@@ -278,20 +278,3 @@ def test_a_key_that_is_split_inside_of_jit_goes_on_in_that_program():
     for _ in range(3):
         got = jax.jit(lambda key, x: steps(grad, key, x))(key, 2.0)
         assert jax.tree.all(jax.tree.map(np.allclose, got, expected))
-
-
-def _counted(x, c):
-    c[0] = c[0] + 1.0
-    return x * c[0]
-
-
-def _added(x, c):
-    c += 1.0
-    return x * c[0]
-
-
-@pytest.mark.parametrize(("f", "c"), [(_counted, np.zeros(2)), (_counted, [0.0, 1.0]), (_added, np.zeros(2))])
-def test_what_a_function_changes_in_an_argument_its_caller_does_not_see(f, c):
-    before = [*c]
-    assert [grad(f)(1.0, c) for _ in range(3)] == [1.0, 1.0, 1.0]
-    assert [*c] == before

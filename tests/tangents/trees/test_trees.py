@@ -249,18 +249,3 @@ def test_results_may_be_empty_arrays():
 
 
 # Errors
-
-
-def test_errors_name_the_constructor():
-    forest = TREE.encode([("leaf", 1.0)])
-    leaf = lambda x: x
-    with pytest.raises(C.errors.LoopError, match="the function of the constructor 'node'"):
-        C.cata(TREE)({"leaf": leaf, "node": lambda a, v, b: (a, b)}, forest)
-    with pytest.raises(C.errors.UnsupportedError, match="the function of the constructor 'leaf' gives functions"):
-        returned = lambda x: function(lambda y: y * x, C.Tensor())
-        C.cata(TREE)({"leaf": returned, "node": lambda a, v, b: a}, forest)
-    for functions, x in (({"leaf": leaf}, forest), ({"leaf": leaf, "node": leaf}, 1.0), (leaf, forest)):
-        with pytest.raises(C.errors.CompositionError, match="the domain of cata"):
-            C.cata(TREE)(functions, x)
-    with pytest.raises(C.errors.CompositionError, match="the domain of cata"):
-        C.cata(LIST)({"nil": lambda: 0.0, "cons": lambda x, s: s}, forest)

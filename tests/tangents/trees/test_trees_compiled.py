@@ -69,6 +69,23 @@ def test_c3_one_compilation_for_all_shapes(compilations):
         close(leaves(found), leaves(of_leaves))
 
 
+def test_one_compilation_for_each_size_class(compilations):
+    """Leaves of both trees are one array, so their numbers are of one class or another together."""
+
+    def chain(nodes):
+        return ("leaf", 0.5) if nodes == 0 else ("node", chain(nodes - 1), ("leaf", 1.0))
+
+    node = lambda a, b: jnp.sin(a) * b
+    program = jax.jit(grad(lambda w, forest: jnp.sum(C.cata(TREE)({"leaf": lambda x: w * x, "node": node}, forest))))
+    found = []
+    for nodes in (5, 6, 7, 8, 12, 15, 7, 20, 30, 12):  # rooms for 8, 16 and 32 of each
+        forest = TREE.encode([chain(nodes)], width=1)
+        compilations.new()
+        program(2.0, forest)
+        found.append(compilations.new())
+    assert found == [1, 0, 0, 1, 1, 0, 0, 1, 0, 0]  # 8 nodes have 9 leaves: a class of their own
+
+
 # Deep and wide trees
 
 
