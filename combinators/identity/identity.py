@@ -87,7 +87,7 @@ class Interned:
             programs = part.programs if part.programs > programs else programs
         if depth >= TERMS:
             raise _too_deep(depth + 1)
-        term = object.__new__(cls)
+        term: Any = object.__new__(cls)
         for put, a in zip(puts, (depth + 1, programs + cls.holds_program, *arguments), strict=True):
             put(term, a)
         if check is not None:
