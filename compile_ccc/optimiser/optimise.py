@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from combinators.base import only_terms
