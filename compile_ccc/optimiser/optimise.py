@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from combinators.base import only_terms
@@ -128,10 +129,16 @@ def _of_size(before: Term | None, step: Term) -> list[Pattern]:
             return [_sized(product_beta, len(parts), i)]
         case Inject(i, n), Case(branches) if n == len(branches):
             return [_sized(coproduct_beta, n, i)]
-        case Const(number), Tag(n) if type(number) is np.int32 and 0 <= number < n:
+        case Const(number), Tag(n) if _is_number(number) and 0 <= number < n:
             return [_sized(tag_beta, n, int(number))]
         case _:
             return []
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a constant is a number of a tag, of NumPy or of JAX: they are one constant."""
+    is_array = isinstance(value, np.generic | np.ndarray | jax.Array) and not isinstance(value, jax.core.Tracer)
+    return is_array and value.shape == () and value.dtype == np.int32
 
 
 @remembered(entries=256)

@@ -139,7 +139,7 @@ MUTANTS = {
     "segments keep all states": ("what a loop in segments keeps", Code(building.segmented, "Checkpoint(loop)", "loop")),
     # progress
     "steps are counted from 0": ("what a loop tells", Code(Progress.__call__, "jnp.asarray(i) + 1", "jnp.asarray(i)")),
-    "every step is told of": ("what a loop tells", Code(Progress.__call__, "count % self.every == 0", "count > 0")),
+    "every step is told of": ("what a loop tells", Code(Progress._is_told, "count % self.every == 0", "count > 0")),
     "what runs again is told of again": (
         "what a loop tells",
         Code(whiles.repetition, "quiet if once_more else plain", "plain"),
