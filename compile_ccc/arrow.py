@@ -261,7 +261,8 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
         if i in asked:
             varied += range(len(leaves), len(leaves) + len(own))
         leaves += own
-    kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
+    all_asked = len(asked) == len(arguments)
+    kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
     return Given(tuple(leaves), frozenset(varied), kept, order_of(kept))
 
 

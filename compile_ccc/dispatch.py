@@ -23,6 +23,7 @@ from combinators.values import Closure
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.carriers import active_traces
+from compile_ccc.tracing.arguments import is_static
 from compile_ccc.tracing.function import Found, Joined
 from compile_ccc.watching.handed import Order, keys_of
 from compile_ccc.watching.watch import Variable, Watch
@@ -168,6 +169,8 @@ class Dispatch(Remembered):
             return
         ground = _ground(((found, 0),) if isinstance(found, Found) else found.parts)
         if ground is None:
+            return
+        if any(map(is_static, arguments)):
             return
         leaves, form = _spread(arguments)
         if ground.watch.reason or form is None or as_records(arguments) is not arguments:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import check_values
-from combinators.errors import ArgumentError, ArityError, UntypedFunctionError
+from combinators.errors import ArgumentError, ArityError, DepthError, UntypedFunctionError
 from combinators.meaning.infer import abstract
 from combinators.records import as_records
 from combinators.terms import Term
@@ -105,11 +105,15 @@ def _is_number(value: Any) -> bool:
 
 
 def is_static(argument: Any) -> bool:
-    """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object."""
+    """Whether something in an argument is no value of ours: text, a Python function, a dtype, an object.
+
+    Nor is what JAX cannot take apart: a container that holds itself, a dictionary whose keys have no order.
+    """
     try:
-        return not all(map(_is_value, leaves_of(argument)))
-    except ArgumentError:  # a dictionary whose keys have no order
+        check_values(argument)
+    except (ArgumentError, DepthError):
         return True
+    return not all(map(_is_value, leaves_of(argument)))
 
 
 def holds_type(argument: Any) -> bool:

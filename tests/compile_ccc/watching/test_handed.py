@@ -165,11 +165,14 @@ def test_what_is_differentiated_has_sorted_keys_as_in_jax():
         )
 
 
+LOOP: list = [2.0]
+LOOP.append(LOOP)
 ROWS = np.array([(1, 2.0), (3, 4.0)], dtype=[("n", int), ("w", float)])
 ANYTHING = {
     "a structured array": (lambda x, rows: x * float((rows["n"] * rows["w"]).sum()), ROWS, 14.0),
     "a shape": (lambda x, s: jnp.sum(jnp.zeros(s.shape, s.dtype) + x), jax.ShapeDtypeStruct((2, 3), np.float32), 6.0),
     "keys without an order": (lambda x, d: x * d["a"] * d[1], {"a": 2.0, 1: 3.0}, 6.0),
+    "a list that holds itself": (lambda x, c: x * c[1][1][0], LOOP, 2.0),
     "a masked array": (lambda x, m: x * float(m.sum()), np.ma.array([1.0, 2.0, 4.0], mask=[0, 1, 0]), 5.0),
 }
 
