@@ -128,11 +128,6 @@ KNOWN = {
         ),
         Reason("it has an effect whose order matters", ("refusal",), "test_grad_text_progress_meter"),
         Reason(
-            "it linearises, without asking for the derivative, what has a pullback alone, with a while loop in it",
-            ("refusal",),
-            "test_forward test_nested_loops test_zero_buffer",
-        ),
-        Reason(
             "a rule raises an error when the function has run, and the function waits for it",
             ("no error",),
             "test_unperturbed_output",

@@ -140,20 +140,22 @@ def with_rule_as_program(
 
     every = [varied is None or not is_discrete(type_of(t)) for t in types]
     some = every if varied is None else [v and r for v, r in zip(varied, every, strict=True)]
-    rules = {present: rule_for(present) for present in (tuple(some), tuple(every))}
-    captured = [of_one for _, of_one in rules.values()]
+    found = {present: rule_for(present) for present in (tuple(some), tuple(every))}
+    rules = {present: rule for present, (rule, _) in found.items()}  # without what they captured, as `_Rule` is
     call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
 
     def of_tangents(primals: Any, tangents: Any) -> Any:
-        (values, operands), (_, given) = primals, tangents
+        (values, operands), (of_values, given) = primals, tangents
+        if not all(isinstance(t, SymbolicZero) for t in jax.tree.leaves(of_values)):
+            raise compat.knows_no_closed_over()
         is_zero = [isinstance(t, SymbolicZero) for t in given]
         fits = all(p or zero for p, zero in zip(some, is_zero, strict=True))
         present = tuple(some if fits else every)
-        results = rules[present][0](values[0 if fits else -1], [*operands, *compress(map(_written, given), present)])
+        results = rules[present](values[0 if fits else -1], [*operands, *compress(map(_written, given), present)])
         return results[: len(results) // 2], results[len(results) // 2 :]
 
     call.defjvp(of_tangents, symbolic_zeros=True)
-    return call(captured, list(operands))
+    return call([captured for _, captured in found.values()], list(operands))
 
 
 def emptied(f: Any) -> None:

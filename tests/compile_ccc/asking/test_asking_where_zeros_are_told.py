@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.custom_derivatives import SymbolicZero
 
+from combinators.errors import NotDifferentiableError
 from tangents import grad, hessian, jvp
 
 
@@ -88,3 +89,18 @@ def test_an_integer_has_no_tangent():
 
     times.defjvp(rule, symbolic_zeros=True)
     assert [float(grad(times)(2.0, n)) for n in (3, 1)] == [3.0, 100.0]
+
+
+def test_a_rule_that_asks_knows_no_derivative_by_what_it_captured():
+    """As under JAX, where such a function is refused whether its rule asks or not; the derivative would be 2 x."""
+
+    def f(x):
+        @jax.custom_jvp
+        def times(y):
+            return x * y
+
+        times.defjvp(lambda y, t: (times(*y), (x if y[0] > 0 else -x) * t[0]))
+        return times(x)
+
+    with pytest.raises(NotDifferentiableError, match="closed-over"):
+        grad(f)(3.0)
