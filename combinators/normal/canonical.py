@@ -63,7 +63,7 @@ class _Scope:
 
     def term(self, variable: Term, bound: int) -> Term:
         """The scope as a chain of lets, over a context of `bound` entries in which `variable` is its variable."""
-        terms = {node: Proj(place) for node, place in self.captured.items()}
+        terms: dict[Node, Term] = {node: Proj(place) for node, place in self.captured.items()}
         lets: list[Term] = []
         for node in self.order:
             expression = self._expression(node, terms, variable)

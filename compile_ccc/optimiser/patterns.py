@@ -41,7 +41,7 @@ class Pattern:
         left, right = law.sides(**holes, **{name: _Value(name) for name in law.values})
         self.steps = steps_of(left)
         self.is_applied = self.form is not None and left is not right
-        self._holes = {hole: name for name, hole in holes.items()}
+        self._holes: dict[Term, str] = {hole: name for name, hole in holes.items()}
         self.last = None if self.steps[-1] in self._holes else type(self.steps[-1])
         within = _within(right)
         self._dropped = [name for name, hole in holes.items() if hole not in within]
