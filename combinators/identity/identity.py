@@ -55,7 +55,7 @@ class Interned:
     fill: ClassVar[Any]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults, puts, is_checked = _fields(cls)
+        names, defaults, puts, check = _fields(cls)
         if keywords or len(arguments) != len(names):
             missing = len(names) - len(arguments)
             if keywords or missing > len(defaults):
@@ -90,8 +90,8 @@ class Interned:
         term: Any = object.__new__(cls)
         for put, a in zip(puts, (depth + 1, programs + cls.holds_program, *arguments), strict=True):
             put(term, a)
-        if is_checked:
-            term.__post_init__()
+        if check is not None:
+            check(term)
         new = _Term(term, _forget)
         new.key = key
         with _lock:
@@ -126,8 +126,8 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], bool]:
-    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and if it checks them.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any]:
+    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and what checks them.
 
     There are no defaults if something else is made of them.  What is frozen is set by its slots, `depth` and `programs`
     first.
@@ -141,9 +141,9 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], boo
         )
     names, defaults = [field.name for field in fields(term)], [field.default for field in fields(term)]
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
-    is_checked = hasattr(term, "__post_init__")
+    check = getattr(term, "__post_init__", None)
     puts = [getattr(term, name).__set__ for name in ("depth", "programs", *names)]
-    return tuple(names), () if is_checked else tuple(defaults[first:]), puts, is_checked
+    return tuple(names), () if check else tuple(defaults[first:]), puts, check
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:

@@ -198,10 +198,8 @@ class Asked:
         if len(tracers) == 1 and self.beside.tell(tracers[0], how, answer):
             return
         self.told.append((tracers, how, answer))
-        if len(running) == 1:  # there is no program around this one, and all that is behind the tracers may be much
-            return
-        program, given = self._program(tracers)
-        of_others = self._of_others(tracers)
+        of_others = self._of_others(tracers) if len(running) > 1 else []  # what is behind tracers may be much
+        program, given = self._program(tracers) if of_others else (None, [])
         for outer in {id(t): t for t in map(asked_of, of_others)}.values():
             theirs = [v for v in of_others if asked_of(v) is outer]
             if outer is not None:

@@ -37,6 +37,8 @@ def called(eqn: Any) -> Any:
             return eqn.params["jaxpr"]
         case "closed_call" | "eval_jaxpr":
             return eqn.params["call_jaxpr"]
+        case "remat_opt":  # the forward pass of a custom_vjp with optimize_remat
+            return eqn.params["fwd_jaxpr"]
         case _:
             return None
 

@@ -28,7 +28,7 @@ from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.tracing.stage import is_concrete, trace_anew
 from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
-from compile_ccc.watching.before import Before
+from compile_ccc.watching.before import Before, Still
 from compile_ccc.watching.foreign import fixed_parts
 from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.watching.reached import reached
@@ -54,12 +54,16 @@ class _Kept:
 
 @dataclass
 class _Anew:
-    """Why a program is traced at each call, what it read, whether that is certain, and whether it leaves tracers."""
+    """Why a program is traced at each call, what it read, whether that is certain, and what it did.
+
+    It leaves tracers somewhere, or it is still: it changed nothing.
+    """
 
     read: Watch
     after: Watch
     certain: bool
     leaves: bool
+    still: bool
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
@@ -90,10 +94,12 @@ def _traced(tracee: Tracee) -> Traced:
             return kept.traced
     lasting = has_lasting_rules(f)
     if anew is not None and anew.certain:
-        given = replace(given, at_end=partial(settle, [f])) if anew.leaves else given
-        given = replace(given, undo=partial(tracee.undo, Before(tracee.roots())))
+        state = Still(tracee.roots) if anew.still else Before(tracee.roots())
+        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, partial(tracee.undo, state))
         undone_by(given.undo)
-        return trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
+        result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
+        state.check(f)
+        return result
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
         undo = partial(tracee.undo, Before(tracee.roots()))
@@ -136,7 +142,7 @@ class Tracee:
         """The function, and what the pytrees of its inputs hold beside their parts."""
         return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
 
-    def undo(self, before: Before) -> None:
+    def undo(self, before: Before | Still) -> None:
         """Puts back what the function reached, before it runs once more."""
         before.restore(self.f)
         for variable in self.captured.variables:
@@ -146,7 +152,7 @@ class Tracee:
         self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any]
     ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = replace(self.given, at_end=at_end, undo=undo)
+        given = self.given.for_run(at_end, undo)
         undone_by(undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
@@ -190,7 +196,7 @@ class Tracee:
         _anew.drop(key)
         if read.reason:  # the first time, it may be what is worked out once
             certain = bool(after.reason) or (anew is not None and held)
-            _anew.put(key, _Anew(read, after, certain, any(left)))
+            _anew.put(key, _Anew(read, after, certain, any(left), not changed and not state.moves))
         else:
             _keep(key, result, self.captured)
         return result

@@ -214,7 +214,9 @@ def stage(
 
 def _with_constants(program: Any, captured: list[Any]) -> Any:
     """The program with further constants, which rules in it captured of a trace around that is still running."""
-    found = {v: t for t in filter(_is_of_around, captured) if (v := staging.variable_of(t)) not in {None, *program.constvars}}
+    found = {
+        v: t for t in filter(_is_of_around, captured) if (v := staging.variable_of(t)) not in {None, *program.constvars}
+    }
     if not found:
         return program
     return program.jaxpr.replace(constvars=[*program.constvars, *found]).with_consts([*program.consts, *found.values()])

@@ -70,5 +70,9 @@ class Given:
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
     undo: Callable[[], Any] = lambda: None
 
+    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], undo: Callable[[], Any]) -> Given:
+        """The same for a run that ends, and is undone, like this."""
+        return Given(self.leaves, self.varied, self.own, self.order, at_end, undo)
+
 
 NOT_GIVEN = Given()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from combinators.errors import UnsupportedError, definition_line
@@ -76,15 +76,45 @@ class Before(Lenient):
         elif issubclass(type(value), set):
             self.watch.whole(value)
 
+    @property
+    def moves(self) -> bool:
+        """Whether there are values that move on when something is taken from them, or not all was looked at."""
+        return bool(self._moving) or not self._all
+
     def restore(self, f: Any) -> None:
         """Puts back what stood there, before f runs once more.  Raises `UnsupportedError` for what cannot be."""
         self.watch.restore()
         stuck = [value for value, back in self._moving if not back()]
         if stuck or not self._all:
-            raise UnsupportedError(
-                "a function has to run once more, and what it may have taken or changed cannot be put back",
-                expected="iterators over lists, random numbers, containers or attributes",
-                got=type(stuck[0]).__name__ if stuck else self.watch.reason,
-                line=definition_line(f),
-                hint="take from it before, and give the function what was taken",
-            )
+            raise _stuck(f, type(stuck[0]).__name__ if stuck else self.watch.reason)
+
+    def check(self, f: Any) -> None:
+        """Nothing is left to look at when f has run."""
+
+
+class Still:
+    """What a function reaches that changed nothing so far: it is looked at only if the function runs once more."""
+
+    def __init__(self, roots: Callable[[], Iterable[Any]]):
+        self._roots = roots
+        self._before: Before | None = None
+
+    def restore(self, f: Any) -> None:
+        """Nothing is to be put back before f runs once more, if that changes nothing either."""
+        self._before = self._before or Before(self._roots())
+
+    def check(self, f: Any) -> None:
+        """Raises `UnsupportedError` if f changed something when it ran once more."""
+        before = self._before
+        if before is not None and (before.moves or not before.watch.holds()):
+            raise _stuck(f, before.watch.reason or "what it changes itself")
+
+
+def _stuck(f: Any, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        "a function has to run once more, and what it may have taken or changed cannot be put back",
+        expected="iterators over lists, random numbers, containers or attributes",
+        got=what,
+        line=definition_line(f),
+        hint="take from it before, and give the function what was taken",
+    )

@@ -238,11 +238,8 @@ class Walk(Places):
             found = is_state(base.__module__, base.__name__) or methods_of_state(base) & self.names
             if found:
                 self.unwatched(f"the result of {base.__module__}.{base.__name__}")
-            if (
-                (id(base), "") in self.named
-                or package(base.__module__) in STEADY
-                or not is_own(file_of(base.__module__))
-            ):
+            own = package(base.__module__) not in STEADY and is_own(file_of(base.__module__))
+            if not own or (id(base), "") in self.named:
                 continue
             self.named.add((id(base), ""))
             self.watch.whole(vars(base).keys())

@@ -190,6 +190,12 @@ def test_rows_of_loops(capsys, monkeypatch):
     assert all(len(row["temporary_bytes"]) == 2 for row in rows)
 
 
+def test_the_peer_of_a_while_has_as_much_memory():
+    _, programs, _, arguments = _while(100_000, (100,))
+    ours, theirs = (program.lower(*arguments).compile().memory_analysis() for program in programs)
+    assert 0.95 < ours.temp_size_in_bytes / theirs.temp_size_in_bytes < 1.05
+
+
 def test_rows_of_the_optimiser(capsys):
     assert main(["optimiser", "--only", "sort"]) == 0
     assert "instructions" in capsys.readouterr().out

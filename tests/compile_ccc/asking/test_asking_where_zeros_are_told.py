@@ -56,6 +56,7 @@ both.defvjp(both_fwd, both_bwd, symbolic_zeros=True)
         (lambda: grad(power, 1)(2.0, 3.0), 8 * np.log(2)),
         (lambda: grad(power, (0, 1))(2.0, 3.0), (12.0, 8 * np.log(2))),
         (lambda: jvp(lambda x: power(x, 3.0), (2.0,), (10.0,))[1], 120.0),
+        (lambda: jvp(lambda x: power(x, 2.0), (0.0,), (10.0,))[1], 0.0),
         (lambda: hessian(power)(2.0, 3.0), 12.0),
         (lambda: grad(lambda x: grad(lambda y: power(x, y))(3.0))(2.0), 3 * 4 * np.log(2) + 4),
         (lambda: grad(lambda y: grad(lambda x: power(x, y))(3.0))(2.0), 3 + 2 * 3 * np.log(3)),

@@ -128,9 +128,10 @@ def test_text_and_dtypes_are_arguments_of_arrows():
 
 
 def test_the_order_of_an_array_by_numpy():
-    rows = np.array([1.0, 3.0, 2.0])
-    sort = lambda x, a: jnp.sum(x * np.argsort(a) * np.arange(3.0))
-    assert grad(sort)(1.0, rows) == grad(sort)(1.0, jnp.asarray(rows)) == grad(lambda x: sort(x, rows))(1.0) == 4.0
-    np.testing.assert_array_equal(
-        grad(lambda a: jnp.sum(a[np.argsort(a)] * np.arange(3.0)))(jnp.asarray(rows)), [0, 2, 1]
-    )
+    rows = np.array([1.0, 3.0, 2.0], np.float32)
+    first = lambda x, a: x * jnp.asarray([2.0, 5.0, 7.0])[np.argsort(a)[1]]
+    slopes = grad(first)(1.0, rows), grad(first)(1.0, jnp.asarray(rows)), grad(lambda x: first(x, rows))(1.0)
+    assert slopes == (7.0, 7.0, 7.0)
+    by_place = jnp.arange(3.0)
+    by_rows = grad(lambda a: jnp.sum(a[np.argsort(a)] * by_place))(jnp.asarray(rows))
+    np.testing.assert_array_equal(by_rows, [0.0, 2.0, 1.0])

@@ -68,12 +68,8 @@ ANYWHERE = {  # where the array is known before the program runs
     "jit inside": lambda f, v: grad(lambda v: total(jax.jit(lambda u: f(u, captured))(v)))(v),
     "jit around": lambda f, v: jax.jit(grad(lambda v: total(f(v, captured))))(v),
     "vmap": lambda f, v: grad(lambda v: total(jax.vmap(lambda row: f(row, captured))(v[None])))(v),
-    "jit under vmap": lambda f, v: grad(
-        lambda v: total(jax.vmap(jax.jit(lambda row: f(row, captured)))(v[None]))
-    )(v),
-    "scan under vmap": lambda f, v: grad(
-        lambda v: total(jax.vmap(twice(lambda c: f(c, captured)))(v[None]))
-    )(v),
+    "jit under vmap": lambda f, v: grad(lambda v: total(jax.vmap(jax.jit(lambda row: f(row, captured)))(v[None])))(v),
+    "scan under vmap": lambda f, v: grad(lambda v: total(jax.vmap(twice(lambda c: f(c, captured)))(v[None])))(v),
     "cond under vmap": lambda f, v: grad(
         lambda v: total(jax.vmap(lambda u: lax.cond(u[0] > 0.0, lambda: f(u, captured), lambda: u))(v[None]))
     )(v),

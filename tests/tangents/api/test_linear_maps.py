@@ -39,6 +39,16 @@ def test_loops_and_results_without_a_tangent_go_through_linearize():
     assert along(T)["best"] == 0 and value["best"] == 0 and aux == "aux"
 
 
+def test_programs_for_each_device_go_through_linearize():
+    spec = jax.sharding.PartitionSpec("d")
+    mesh = jax.sharding.Mesh(jax.devices()[:1], ("d",))
+    cubes = jax.shard_map(lambda x: (x**3, 2.0 * x), mesh=mesh, in_specs=spec, out_specs=(spec, spec))
+    (y, twice), along = linearize(cubes, X)
+    close((y, twice), (X**3, 2.0 * X))
+    close(along(T), (3.0 * X**2 * T, 2.0 * T))
+    close(grad(lambda x: jnp.sum(linearize(cubes, x)[1](T)[0]))(X), 6.0 * X * T)
+
+
 def test_what_does_not_depend_on_the_tangent_is_computed_once():
     _, along = linearize(lambda x: jnp.exp(jnp.sin(x)), X)
     assert not {"sin", "cos", "exp"} & {e.primitive.name for e in _equations(jax.make_jaxpr(along)(T).jaxpr)}

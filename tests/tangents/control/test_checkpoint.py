@@ -209,3 +209,13 @@ def test_a_rule_that_is_for_the_second_run_alone_leaves_the_value_of_its_functio
             np.testing.assert_allclose(slope, 2 * np.tan(0.5) * np.cos(0.5), rtol=1e-6)
     finally:
         jax.config.update("jax_custom_vjp3", before)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.checkpoint, jax.jit, jax.vmap])
+def test_second_derivatives_of_a_rule_that_is_for_the_second_run_alone(around):
+    sine = jax.custom_vjp(jnp.sin)
+    sine.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (jnp.cos(x) * g,), optimize_remat=True)
+    x = np.array([0.5, 2.0], np.float32)
+    f = lambda x: jnp.sum(around(lambda x: x * sine(x))(x))
+    for second in (jax.vmap(grad(grad(lambda x: f(x[None]))))(x), jnp.diag(hessian(f)(x))):
+        np.testing.assert_allclose(second, 2 * np.cos(x) - x * np.sin(x), rtol=1e-5)
