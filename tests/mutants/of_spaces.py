@@ -78,7 +78,7 @@ MUTANTS = {
         "lets",
         Code(sparse.plus, "else part\n            return g", "else part\n            return h"),
     ),
-    "plus of arrays gives the first": ("one part in two places", Code(sparse.plus, "return added(g, h)", "return g")),
+    "plus of arrays gives the first": ("one part in two places", Code(sparse.plus, "added(g, h)", "g")),
     "split takes the last but one": ("lets", Code(sparse.split, "g.pop(len(ctx), ZERO)", "g.pop(len(ctx) - 1, ZERO)")),
     # spaces
     "add gives the first": (
