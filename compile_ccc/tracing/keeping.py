@@ -96,7 +96,8 @@ def _traced(tracee: Tracee) -> Traced:
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots())
         given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, partial(tracee.undo, state))
-        undone_by(given.undo)
+        if not anew.still:
+            undone_by(given.undo)
         result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
         state.check(f)
         return result
