@@ -274,11 +274,18 @@ def pack(arguments: tuple[Any, ...]) -> Any:
     return arguments[0] if len(arguments) == 1 else arguments
 
 
+@remembered(entries=256)
+def _form_of(length: int) -> Any:
+    return jax.tree.structure((0,) * length)
+
+
 def children(product: Any) -> tuple[list[tuple[Any, Any]], Any]:
     """One level of a product: its (key, component) pairs, and the form that puts components together again.
 
     Keys are what `proj` takes: positions of tuples and contexts, keys of dicts, names of attributes.
     """
+    if type(product) is tuple:
+        return list(enumerate(product)), _form_of(len(product))
     inside = chain((False,), repeat(True))  # the product itself is looked at first; it may hold itself
     pairs, form = jax.tree_util.tree_flatten_with_path(product, is_leaf=lambda _: next(inside))
     if form == LEAF:

@@ -96,14 +96,17 @@ def _traced(tracee: Tracee) -> Traced:
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots())
         given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, partial(tracee.undo, state))
-        undone_by(given.undo)
+        if not anew.still:
+            undone_by(given.undo)
         result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
         state.check(f)
         return result
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
-        undo = partial(tracee.undo, Before(tracee.roots()))
-        result, _ = tracee.observed(fixed, partial(settle, tracee.roots()), undo)
+        roots = tracee.roots()
+        before = Before(roots)
+        at_end = lambda settled: _may_hold_tracers(before.watch) and settle(roots, settled)
+        result, _ = tracee.observed(fixed, at_end, partial(tracee.undo, before))
         return replace(result, read=Watch(reason=_AROUND))
     return tracee.watched(fixed, lasting, anew)
 
@@ -173,13 +176,12 @@ class Tracee:
         before = anew.after if state.watch.reason and anew is not None else state.watch
         held = before.holds()
         left: list[bool] = []
-        leaves_any = lambda: before.has_notes_of(jax.core.Tracer) or not before.holds()
 
         def undo() -> None:
             self.undo(state)
             left.clear()
 
-        at_end = lambda settled: left.append(leaves_any() and settle(roots, settled))
+        at_end = lambda settled: left.append(_may_hold_tracers(before) and settle(roots, settled))
         result, ran = self.observed(fixed, at_end, undo)
         if asks_for_type(ran):
             result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=self.classes()))
@@ -196,7 +198,8 @@ class Tracee:
         _anew.drop(key)
         if read.reason:  # the first time, it may be what is worked out once
             certain = bool(after.reason) or (anew is not None and held)
-            _anew.put(key, _Anew(read, after, certain, any(left), not changed and not state.moves))
+            still = not (any(left) or result.written or state.moves) and state.watch.stands()
+            _anew.put(key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands()))
         else:
             _keep(key, result, self.captured)
         return result
@@ -205,6 +208,11 @@ class Tracee:
         """The classes of the inputs; None of what is varied."""
         known = [(i, value) for i, value in enumerate(self.inputs) if value is not None]
         return {i: None if i in self.varied else class_of(value) for i, value in known}
+
+
+def _may_hold_tracers(watch: Watch) -> bool:
+    """Whether a program that ran may have put tracers where this looks."""
+    return bool(watch.reason) or watch.has_notes_of(jax.core.Tracer) or not watch.holds()
 
 
 def _keep(key: Any, result: Traced, captured: Captured) -> None:

@@ -106,7 +106,7 @@ class Still:
     def check(self, f: Any) -> None:
         """Raises `UnsupportedError` if f changed something when it ran once more."""
         before = self._before
-        if before is not None and (before.moves or not before.watch.holds()):
+        if before is not None and (before.moves or not before.watch.stands()):
             raise _stuck(f, before.watch.reason or "what it changes itself")
 
 

@@ -21,11 +21,12 @@ from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, global_names, has_rule, is_empty, is_global_of_jax, walked
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.watching.foreign import PLAINEST, own_file
+from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, own_file
 from compile_ccc.watching.ran import is_odd, is_own
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
-_LONG = 1024  # containers of more parts hold no functions
+_LONG = 1024  # containers of more parts are data, and hold no functions
+_NOTHING = PLAINEST.union(DESCRIPTORS)
 _CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
@@ -51,7 +52,7 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind in PLAINEST or id(value) in seen:
+        if kind in _NOTHING or id(value) in seen:
             continue
         if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS)):
             continue
@@ -79,17 +80,15 @@ def _parts(value: Any) -> Iterable[Any]:
             return (value.fget,)
         case functools.partial():
             return (value.func, *value.args, *value.keywords.values())
-        case Mapping() | Sequence() | Set() if len(value) > _LONG:
-            return ()  # data
-        case Mapping():
-            return value.values()
-        case Sequence() | Set():
-            return value
         case type():
             own = is_own(own_file(sys.modules.get(value.__module__)))
-            return [part for kind in value.__mro__ for part in vars(kind).values()] if own else ()
+            return [part for kind in value.__mro__[:-1] for part in vars(kind).values()] if own else ()
         case types.ModuleType():
             return ()
+        case Mapping():
+            return value.values() if len(value) <= _LONG else ()
+        case Sequence() | Set():
+            return value if len(value) <= _LONG else ()
         case _:
             return (*getattr(value, "__dict__", {}).values(), type(value))
 

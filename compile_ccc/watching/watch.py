@@ -102,8 +102,10 @@ class Watch:
 
     def holds(self) -> bool:
         """Whether all that is read is watched, and what it was."""
-        if self.reason:
-            return False
+        return not self.reason and self.stands()
+
+    def stands(self) -> bool:
+        """Whether all that is watched is what it was."""
         if self._places is None:
             self._places = self._transposed()
         (reads, owners, names, values), (containers, lengths, parts), (givens, given) = self._places

@@ -90,7 +90,7 @@ def every_fifth_step_is_told_of() -> list[str]:
     jax.block_until_ready(jax.jit(grad(loss))(1.1, STEPS))
     jax.effects_barrier()
     found = sorted(noted.told), noted.done
-    return [] if found == ([5, 10], 10) else [str(found)]
+    return [] if found == ([5, 10, STEPS], STEPS) else [str(found)]  # the last one is told of, too
 
 
 def taking_turns(x, y):

@@ -9,6 +9,7 @@ import jax
 import pytest
 from jax import lax
 
+from combinators.errors import UnsupportedError
 from tangents import grad
 
 pytestmark = pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
@@ -164,3 +165,44 @@ def test_an_argument_that_is_left_somewhere_is_its_value():
     derivative = grad(f)
     assert [float(derivative(x)) for x in (2.0, 5.0, 6.0)] == [2.0, 6.0, 2.0]
     assert (held, log, previous) == ({"x": 6.0}, [{"x": 2.0}, {"x": 5.0}, {"x": 6.0}], 6.0)
+
+
+class Switches:
+    """What a user turns on between two calls."""
+
+    counts = asks = False
+    count = 0
+
+
+MANY = [2.0] * 100_001  # more than can be looked at at each call
+
+
+def test_what_was_still_and_now_runs_again():
+    """A program that is traced at each call is looked at once more only if it asks; what it changes then is told."""
+    switches = Switches()
+
+    def f(x, n):
+        if switches.counts:
+            switches.count += 1
+        return x * MANY[0] * (LOOKUP[n] if switches.asks else 0.5)
+
+    assert [grad(f)(1.0, 1) for _ in range(3)] == [1.0] * 3
+    switches.counts = True
+    assert grad(f)(1.0, 1) == 1.0 and switches.count == 1
+    switches.counts, switches.asks = False, True
+    assert grad(f)(1.0, 1) == 2.0 and switches.count == 1
+
+
+def test_what_was_still_and_changes_something_when_it_runs_again_is_refused():
+    switches = Switches()
+
+    def f(x, n):
+        if switches.counts:
+            switches.count += 1
+        return x * MANY[0] * (LOOKUP[n] if switches.asks else 0.5)
+
+    assert [grad(f)(1.0, 1) for _ in range(3)] == [1.0] * 3
+    switches.counts = switches.asks = True
+    with pytest.raises(UnsupportedError, match="has to run once more") as caught:
+        grad(f)(1.0, 1)
+    assert caught.value.line.startswith("test_run_again.py:")
