@@ -6,6 +6,7 @@ every reading that terms have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial, wraps
@@ -51,11 +52,13 @@ def differential(f: Callable[..., Any]) -> Any:
         except jax.errors.UnexpectedTracerError as error:
             if isinstance(error, DiffcurryError):
                 raise
+            line = re.search(r"created on line (\S+:\d+)", str(error))
             raise CapturedError(
                 "a rule of a derivative captured a value of a program that was being traced",
                 expected="a rule that uses its arguments, and values of the program that no jax.vmap maps",
-                got=" ".join(str(error).split("\n")[4:5]),
-                hint="make it an argument of the function; or state the pullback by custom(f, pullback)",
+                got=f"a value made at {line[1]}" if line else "a value that was mapped, or an argument that was",
+                hint="make it an argument of the function with the rule, one that is not among its nondiff_argnums; "
+                "or state the pullback by custom(f, pullback)",
             ) from error
 
     call.runs, call.programs = direct.runs, direct.programs  # type: ignore[attr-defined]

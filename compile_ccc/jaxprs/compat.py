@@ -119,7 +119,8 @@ def residual_places(eqn: Any) -> list[int | None]:
 
 def refuses_tracer(error: Exception) -> bool:
     """Whether JAX says by this error that an argument in `nondiff_argnums` is a tracer."""
-    return isinstance(error, jax.errors.UnexpectedTracerError) and "nondiff_argnums" in str(error)
+    is_of_jax = isinstance(error, jax.errors.UnexpectedTracerError) and not isinstance(error, DiffcurryError)
+    return is_of_jax and "nondiff_argnums" in str(error)
 
 
 _OTHERS = (  # ours, and those of Python that asks for a value

@@ -16,8 +16,11 @@ from compile_ccc.lambda_terms import Arrow, Var, atom_type, lam
 from compile_ccc.reading.builder import Builder, Levels, Made
 
 
-def mapped(block: Builder, type: Function, operands: list[Any], batch: Levels) -> list[Any]:
-    """map (λ rows. f x) over the operands that have the axis of the outermost level; gives the leaves of the result."""
+def mapped(block: Builder, eqn: Any, operands: list[Any], batch: Levels) -> list[Any]:
+    """map (λ rows. f x) over the operands that have the axis of the outermost level; gives the leaves of the result.
+
+    Functions among these are an array of functions, which is made of the operands: f x is applied again for each use.
+    """
     (size, mask), *deeper = batch
     xs = [a for operand, m in zip(operands, mask, strict=True) for a in (over(operand) if m else ())]
     rows = tuple(map(row, xs))
@@ -25,12 +28,19 @@ def mapped(block: Builder, type: Function, operands: list[Any], batch: Levels) -
     inner = block.inner()
     leaves = iter(inner.leaves(x, rows))
     inside = [one(inner, operand, leaves) if m else operand for operand, m in zip(operands, mask, strict=True)]
-    results = inner.application(type, inside, tuple(deeper))
-    cod = tuple(a.type for a in results)
-    g = block.let(lam(x, inner.close(inner.build(list(results), cod))), Function(rows, cod))
-    stacked = tuple(Tensor((size, *t.shape), t.dtype, t.weak) for t in cod)
-    xs = block.build(xs, tuple(map(atom_type, xs)))
-    return block.leaves(block.let(Arrow(Map(), (g, xs)), stacked), stacked)
+    results = inner.application(eqn, inside, tuple(deeper))
+    functions = {i: r.type for i, r in enumerate(results) if isinstance(r.type, Function)}
+    if functions and len(functions) == len(results):
+        arrays = iter(())
+    else:
+        arrays = [r for i, r in enumerate(results) if i not in functions]
+        cod = tuple(a.type for a in arrays)
+        g = block.let(lam(x, inner.close(inner.build(arrays, cod))), Function(rows, cod))
+        stacked = tuple(Tensor((size, *t.shape), t.dtype, t.weak) for t in cod)
+        xs = block.build(xs, tuple(map(atom_type, xs)))
+        arrays = iter(block.leaves(block.let(Arrow(Map(), (g, xs)), stacked), stacked))
+    made = lambda i: Made(eqn, functions[i], lambda at, xs: at.application(eqn, xs, ())[i], operands, batch)
+    return [made(i) if i in functions else next(arrays) for i in range(len(results))]
 
 
 def over(operand: Any) -> Iterator[Any]:

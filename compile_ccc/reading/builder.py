@@ -112,8 +112,8 @@ class Builder:
         """Appends a part of a program that has a name, inside of which there are so many around."""
         raise NotImplementedError
 
-    def application(self, type: Function, operands: list[Any], batch: Levels) -> list[Any]:
-        """Appends the application of a function to its arguments, and gives the leaves of the result."""
+    def application(self, eqn: Any, operands: list[Any], batch: Levels) -> list[Any]:
+        """Appends an application of a function to its arguments, and gives the leaves of the result."""
         raise NotImplementedError
 
 

@@ -36,7 +36,7 @@ from compile_ccc.lambda_terms import (
     single,
 )
 from compile_ccc.reading.batched import mapped, one, over, row
-from compile_ccc.reading.builder import Builder, Made
+from compile_ccc.reading.builder import Builder, Levels, Made
 from compile_ccc.reading.choosing import branched, structural
 from compile_ccc.reading.linear import solved
 from compile_ccc.reading.named_parts import Part
@@ -104,7 +104,7 @@ class Reader(Builder):
             make = lambda block, captured: block.abstraction(eqn, captured)
             return [Made(eqn, type, make, operands, batch) if batch else make(self, operands)]
         if eqn.primitive is eval_p:
-            return self.application(eqn.params["type"], operands, eqn.params["batch"])
+            return self.application(eqn, operands, eqn.params["batch"])
         match eqn.primitive.name:
             case "scan":
                 return self.loop(eqn, operands)
@@ -165,10 +165,11 @@ class Reader(Builder):
         block = inner.close(inner.build(results, type.cod))
         return self.let(lam(x, block, names, eqn.params["rule"], is_value=True), type)
 
-    def application(self, type: Function, operands: list[Any], batch: Any) -> list[Any]:
+    def application(self, eqn: Any, operands: list[Any], batch: Levels) -> list[Any]:
         """f x, under the batch levels that `jax.vmap` pushed."""
         if batch:
-            return mapped(self, type, operands, batch)
+            return mapped(self, eqn, operands, batch)
+        type: Function = eqn.params["type"]
         f, *leaves = operands
         return self.leaves(self.let(App(f, self.build(leaves, type.dom)), type.cod), type.cod)
 

@@ -66,7 +66,7 @@ def asked_arguments(
     Below 0 it counts back from the last one that came by position, as in JAX.
     """
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if False in [isinstance(i, int) and not isinstance(i, bool) for i in numbers]:
+    if False in [isinstance(i, int) for i in numbers]:
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",
             expected="positions of arguments",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,12 +56,13 @@ def of_arguments(
 
 
 def _positions(argnums: Any) -> Any:
-    """The positions as ints, and tuples of ints, in whatever kind of sequence they were given."""
-    if isinstance(argnums, np.integer):
-        return int(argnums)
+    """The positions as ints, and tuples of ints, of whatever counts as an index, in any kind of sequence."""
     if isinstance(argnums, Sequence) and not isinstance(argnums, str | bytes):
         return tuple(map(_positions, argnums))
-    return argnums
+    try:
+        return operator.index(argnums) + 0
+    except TypeError:
+        return argnums
 
 
 def _check_complex(arguments: list[Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import combinators as C
-from combinators.errors import DiffcurryError, NeedsValueError
+from combinators.errors import CapturedError, DiffcurryError, NeedsValueError
 from compile_ccc import ccc, function
 from tangents import grad, hessian, jacobian, jvp, value_and_grad, vjp
 
@@ -125,6 +125,16 @@ def test_a_rule_of_custom_vjp_that_cannot_have_it_is_one_error_of_ours(place):
     with pytest.raises(DiffcurryError) as raised:
         WITH_A_TRACER[place](by_vjp(), x)
     assert isinstance(raised.value, NeedsValueError)
+    assert "test_nondiff_argnums.py" in str(raised.value) and "nondiff_argnums" in str(raised.value)
+
+
+@pytest.mark.parametrize("around", [lambda f: jax.vmap(jax.jit(f)), lambda f: jax.jit(jax.vmap(f))])
+def test_what_is_mapped_around_or_inside_of_jit_is_one_error_of_ours(around):
+    """A function with the rule is written down for all lanes, and the rule for one of them, which is over."""
+    f = by_jvp()
+    np.testing.assert_allclose(ccc(lambda v: around(f)(v, captured))(x), x**3 * m)
+    with pytest.raises(CapturedError, match="got: a value that was mapped") as raised:
+        grad(lambda v: total(around(f)(v, captured)))(x)
     assert "test_nondiff_argnums.py" in str(raised.value) and "nondiff_argnums" in str(raised.value)
 
 

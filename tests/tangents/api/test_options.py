@@ -188,6 +188,16 @@ def test_argnums_may_be_any_sequence_of_integers():
     assert grad(f, range(2))(2.0, 3.0) == (9.0, 12.0) == grad(f, [0, -1])(2.0, 3.0)
 
 
+def test_whatever_counts_as_an_index_is_a_position():
+    f = lambda x, y: x * y**2
+    for first, second in ((False, True), (np.array(0), np.array(1)), (jnp.array(0), jnp.array(1))):
+        assert [grad(f, first)(2.0, 3.0), jacrev(f, second)(2.0, 3.0)] == [9.0, 12.0]
+        assert grad(f, (second, first))(2.0, 3.0) == (12.0, 9.0)
+    for wrong in (1.0, "1", np.array([0, 1]), {0: 1}, None):
+        with pytest.raises(ArgumentError, match="argnums is not an int, or a tuple of ints"):
+            grad(f, wrong)(2.0, 3.0)
+
+
 def test_argnums_below_zero_count_the_arguments_by_position():
     scaled = lambda x, y, scale=1.0: scale * x * y**2
     close(grad(scaled, -1)(2.0, 3.0, scale=5.0), 5 * 2 * 2 * 3)
