@@ -17,6 +17,7 @@ import jax
 import jax.core
 import jax.extend.core as jex
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters import ad, batching, mlir
 
 from combinators.base import Combinator, in_program
@@ -61,9 +62,10 @@ class Trace:
         self._types.clear()
 
     def value(self, constant: Any) -> Any:
-        """A constant of a traced program as a value: carriers as the function that they stand for."""
+        """A constant of a traced program as a value: carriers as the function that they stand for, arrays of NumPy,
+        which their owner may change, as copies."""
         if not is_carrier(constant):
-            return constant
+            return np.array(constant) if isinstance(constant, np.ndarray) else constant
         known = ((t, *t._types[id(constant)]) for t in active_traces.get() if id(constant) in t._types)
         return next(FunctionValue(constant, type, t) for t, carrier, type in known if carrier() is constant)
 

@@ -26,7 +26,7 @@ from combinators.terms import Const
 from combinators.types import LEAF, children
 from combinators.values import Closure
 from compile_ccc.watching.foreign import PARTS, has_attributes
-from compile_ccc.watching.rebuilt import Copy, Keep, Make, Plan, Slot, is_environment, is_guarded, places, rebuilt
+from compile_ccc.watching.rebuilt import Keep, Make, Plan, Slot, is_environment, is_guarded, places, rebuilt
 from compile_ccc.watching.watch import Variable, Watch
 
 
@@ -116,13 +116,17 @@ class _Reader:
                 return self.object(value), Keep(value)
             if isinstance(value, _PLAIN):
                 return ("code", key_of(value)), Keep(value)
-            if isinstance(value, np.ndarray):
-                self.watch.array(value)
-                return ("code", key_of(value)), Copy(value)
         if id(value) in self.seen:
             number, plan = self.seen[id(value)]
             return ("again", number), plan
         self.met.append(value)
+        if isinstance(value, np.ndarray):
+            self.shared.append(value)
+            self.seen[id(value)] = (len(self.seen), Keep(value))
+            if value.dtype.hasobject:
+                return self.object(value), Keep(value)
+            self.watch.array(value)
+            return ("code", key_of(value)), Keep(value)
         runs = type(value) is types.FunctionType
         parts = _parts(value) if depth < _DEEP or runs else None
         if parts is None or len(parts) > _LONG:

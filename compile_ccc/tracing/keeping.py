@@ -56,7 +56,7 @@ class _Kept:
 class _Anew:
     """Why a program is traced at each call, what it read, whether that is certain, and what it did.
 
-    It leaves tracers somewhere, or it is still: it changed nothing.
+    It leaves tracers somewhere, or it is still: it changed nothing.  It may keep arrays that are too large to be put back.
     """
 
     read: Watch
@@ -64,6 +64,7 @@ class _Anew:
     certain: bool
     leaves: bool
     still: bool
+    keeps_large: bool
 
 
 _kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
@@ -94,7 +95,7 @@ def _traced(tracee: Tracee) -> Traced:
             return kept.traced
     lasting = has_lasting_rules(f)
     if anew is not None and anew.certain:
-        state = Still(tracee.roots) if anew.still else Before(tracee.roots())
+        state = Still(tracee.roots) if anew.still else Before(tracee.roots(), not anew.keeps_large)
         given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, partial(tracee.undo, state))
         if not anew.still:
             undone_by(given.undo)
@@ -199,7 +200,9 @@ class Tracee:
         if read.reason:  # the first time, it may be what is worked out once
             certain = bool(after.reason) or (anew is not None and held)
             still = not (any(left) or result.written or state.moves) and state.watch.stands()
-            _anew.put(key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands()))
+            _anew.put(
+                key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands(), state.keeps_large)
+            )
         else:
             _keep(key, result, self.captured)
         return result

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Any
+
+import numpy as np
 
 from combinators.errors import UnsupportedError, definition_line
 from compile_ccc.watching.foreign import DATA
@@ -46,10 +50,12 @@ class Lenient(Walk):
 class Before(Lenient):
     """What functions and objects reach now, with all that a function can change there, which can be put back."""
 
-    def __init__(self, roots: Iterable[Any]):
+    def __init__(self, roots: Iterable[Any], looks: bool = True):
         super().__init__(None, roots)
         self.has_refs = False
+        self._looks = looks  # also at arrays that are too large to be put back
         self._moving: list[tuple[Any, Return]] = []
+        self._large: list[tuple[Any, Return]] = []  # such arrays: whether they hold what they held
         self._all = True
         try:
             self.walk()
@@ -67,11 +73,13 @@ class Before(Lenient):
         self.has_refs = True
         super().ref()
 
-    def array(self, array: Any) -> None:
-        if self.bytes + array.nbytes > BYTES:
-            self.unwatched("an array too large to be looked at in a moment")
-        else:
-            super().array(array)
+    def array(self, array: Any, held: bool) -> None:
+        if array.dtype.hasobject or self.bytes + array.nbytes <= BYTES:
+            super().array(array, held)
+        elif self._looks:
+            back = functools.partial(_is_as, array, _digest(array))
+            self.watch.answers.append((back, True))
+            self._large.append((array, back))
 
     def large(self, value: Any) -> None:
         self.unwatched("more values than can be looked at in a moment")
@@ -85,15 +93,28 @@ class Before(Lenient):
         """Whether there are values that move on when something is taken from them, or not all was looked at."""
         return bool(self._moving) or not self._all
 
+    @property
+    def keeps_large(self) -> bool:
+        """Whether the arrays that are too large to be put back hold what they held."""
+        return all(stands() for _, stands in self._large)
+
     def restore(self, f: Any) -> None:
         """Puts back what stood there, before f runs once more.  Raises `UnsupportedError` for what cannot be."""
         self.watch.restore()
-        stuck = [value for value, back in self._moving if not back()]
+        stuck = [value for value, back in self._moving + self._large if not back()]
         if stuck or not self._all:
             raise _stuck(f, type(stuck[0]).__name__ if stuck else self.watch.reason)
 
     def check(self, f: Any) -> None:
         """Nothing is left to look at when f has run."""
+
+
+def _digest(array: Any) -> bytes:
+    return sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).digest()
+
+
+def _is_as(array: Any, digest: bytes) -> bool:
+    return _digest(array) == digest
 
 
 class Still:
@@ -117,7 +138,7 @@ class Still:
 def _stuck(f: Any, what: str) -> UnsupportedError:
     return UnsupportedError(
         "a function has to run once more, and what it may have taken or changed cannot be put back",
-        expected="iterators over lists, random numbers, containers or attributes",
+        expected="iterators over lists, random numbers, containers, attributes, or arrays of at most 128 KiB",
         got=what,
         line=definition_line(f),
         hint="take from it before, and give the function what was taken",

@@ -155,11 +155,13 @@ class Places:
         self.push(keys, held)
         self.push(values, held)
 
-    def array(self, array: np.ndarray) -> None:
+    def array(self, array: np.ndarray, held: bool) -> None:
+        if array.dtype.kind == "T":
+            return self.unwatched("an array of texts of any length")
         if array.dtype.hasobject:
-            return self.unwatched("an array of objects")
+            self.push(array.ravel().tolist(), held)
         self.bytes += array.nbytes
-        if self.bytes <= BYTES:
+        if self.bytes <= BYTES or array.dtype.hasobject:
             self.watch.array(array)
 
     def state(self, module: Any, name: str) -> None:

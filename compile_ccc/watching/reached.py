@@ -133,7 +133,7 @@ class Walk(Places):
             case types.BuiltinFunctionType():
                 self.builtin(value)
             case np.ndarray():
-                self.array(value)
+                self.array(value, held)
             case tuple() | frozenset():
                 self.push(value, held)
             case dict() | types.MappingProxyType():

@@ -27,7 +27,7 @@ from compile_ccc.watching.foreign import has_attributes
 from compile_ccc.watching.ran import Replaced
 from compile_ccc.watching.watch import Variable
 
-type Plan = Keep | Slot | Make | Copy
+type Plan = Keep | Slot | Make
 type Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
 
 
@@ -51,13 +51,6 @@ class Make:
 
     value: Any
     parts: list[tuple[Any, Plan]]
-
-
-@dataclass(frozen=True, eq=False)
-class Copy:
-    """An array of NumPy that is code: the program keeps what it holds now."""
-
-    array: np.ndarray
 
 
 class rebuilt:
@@ -145,8 +138,6 @@ class _Rebuild:
                 return value
             case Slot(index):
                 return self.values[index]
-            case Copy(array):
-                return array.copy()
             case Make():
                 if id(plan) not in self.made:
                     self.made[id(plan)] = self._make(plan)

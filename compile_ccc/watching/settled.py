@@ -65,7 +65,7 @@ class _Settling(Lenient):
         if package(vars(module).get("__name__")) not in QUIET:
             super().module(module)
 
-    def array(self, array: Any) -> None:
+    def array(self, array: Any, held: bool) -> None:
         pass
 
     def _in(self, container: Any, keys: Iterable[Any]) -> None:

@@ -93,7 +93,7 @@ class Watch:
     attributes: list[tuple[Any, str, Any]] = field(default_factory=list)  # contents of cells, slots
     wholes: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)  # containers with all that they hold
     answers: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)  # of context variables, of references
-    arrays: list[tuple[Any, tuple[Any, ...]]] = field(default_factory=list)
+    arrays: list[tuple[Any, tuple[Any, ...], Any]] = field(default_factory=list)  # with copies
     dicts: list[tuple[Any, dict[Any, Any]]] = field(default_factory=list)  # with what they held
     notebooks: list[tuple[Any, int]] = field(default_factory=list)  # lists that are appended to, with their lengths
     reason: str = ""  # what was read and cannot be watched
@@ -118,7 +118,7 @@ class Watch:
                 return False
             if givens and not all(map(is_, map(_call, givens), given)):
                 return False
-            for array, held in self.arrays:
+            for array, held, _ in self.arrays:
                 if bytes_of(array) != held:
                     return False
         except Exception:  # deleted, emptied, changed by another thread, or a user's `__getattr__`
@@ -144,9 +144,9 @@ class Watch:
             if not _same(kind.keys(container), entries) or not _same(kind.values(container), entries.values()):
                 kind.clear(container)
                 kind.update(container, entries)
-        for array, (shape, *rest) in self.arrays:
-            if bytes_of(array) != (shape, *rest) and array.flags.writeable and array.shape == shape:
-                array[...] = np.frombuffer(rest[-1], array.dtype).reshape(shape)
+        for array, held, copy in self.arrays:
+            if bytes_of(array) != held and array.flags.writeable and array.shape == copy.shape:
+                array[...] = copy
         for book, length in self.notebooks:
             if isinstance(book, list):
                 del book[length:]
@@ -208,7 +208,7 @@ class Watch:
         if type(array) not in _ARRAYS:
             self.reason = f"a {type(array).__name__}"
         else:
-            self.arrays.append((array, bytes_of(array)))
+            self.arrays.append((array, bytes_of(array), array.copy()))  # which also holds the objects in it
 
     def _transposed(self) -> tuple[Any, Any, Any]:
         """For loops in C: how to read each single place, of what, by what name, what was there; likewise the rest."""
