@@ -56,7 +56,7 @@ class _Kept:
 class _Anew:
     """Why a program is traced at each call, what it read, whether that is certain, and what it did.
 
-    It leaves tracers somewhere, or it is still: it changed nothing.  It may keep arrays that are too large to be put back.
+    It leaves tracers somewhere, or it is still: it changed nothing.  It keeps what is in large arrays, or not.
     """
 
     read: Watch

@@ -42,7 +42,7 @@ from compile_ccc.tracing.captures import Captured
 from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.translate import translate
 from compile_ccc.watching.before import Before
-from compile_ccc.watching.handed import Handed, Written
+from compile_ccc.watching.handed import Handed, Written, write
 from compile_ccc.watching.watch import NOTHING, Watch
 
 
@@ -127,6 +127,7 @@ def stage(
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied, written
         runs.append(True)
+        handed, written = Handed((), ()), ()
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
             asked.begin(leaves)
@@ -142,16 +143,17 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            handed = Handed(given.own, arguments) if len(given.own) == arity else Handed((), ())
+            handed = Handed(given.own, arguments) if len(given.own) == arity else handed
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
-            written = tuple(handed.written(asked.settled))
+            written = tuple(handed.written(asked.settled, f))
             copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
         except Exception as error:
+            written = tuple(handed.written(asked.settled, f))
             error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
             raise
         finally:
@@ -208,6 +210,9 @@ def stage(
     try:
         with complaints():
             program = traced_with_known(attempt, fixed, knowable, no_refs)
+    except Exception:
+        write(written)
+        raise
     finally:
         given = NOT_GIVEN  # `attempt`, which names itself, would go on holding what f reached
     if copied:

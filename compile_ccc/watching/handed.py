@@ -6,16 +6,17 @@ caller's own objects where they do not differentiate by them; so what is written
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from combinators.depth import one_level
+from combinators.errors import UnsupportedError, definition_line
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.watching.rebuilt import Copied, changed, held, settling
+from compile_ccc.watching.rebuilt import Copied, changed, held, put, settling
 
 type Order = tuple[tuple[int, tuple[Any, ...]], ...]
 type Written = tuple[Any, Any]  # a container, or an array of NumPy, and what it holds from now on
@@ -38,32 +39,47 @@ class Handed:
     def __init__(self, own: Sequence[Any], copies: Sequence[Any]):
         self._copied: list[Copied] = []
         self._arrays: list[tuple[np.ndarray, np.ndarray]] = []
+        self._places = Counter[int]()  # of each object, by its identity
         for original, copy in _pairs(own, copies):
-            if isinstance(copy, np.ndarray):
-                self._arrays.append((original, copy))
-            elif isinstance(original, list | dict) or hasattr(original, "__dict__"):
+            self._places[id(original)] += 1
+            if isinstance(original, np.ndarray):
+                if type(copy) is type(original) and copy is not original:
+                    self._arrays.append((original, copy))
+            elif isinstance(original, list | dict | deque) or hasattr(original, "__dict__"):
                 if _is_sorted(original):
                     entries = [(key, copy[key]) for key in original]
                     copy.clear()
                     copy.update(entries)
-                original, copy = (v if isinstance(v, list | dict) else vars(v) for v in (original, copy))
                 self._copied.append((original, copy, held(copy)))
 
-    def written(self, settled: Callable[[Any], Any]) -> list[Written]:
-        """What a function that has run changed in the copies, as `settled` gives it: that is said of a tracer."""
+    def written(self, settled: Callable[[Any], Any], f: Any) -> list[Written]:
+        """What f, which has run, changed in the copies, as `settled` gives it: that is said of a tracer.
+
+        Raises `UnsupportedError` for what has two places in the arguments, and so had two copies.
+        """
         settle = settling({id(copy): original for original, copy, _ in self._copied}, settled)
         arrays = [(own, copy) for own, copy in self._arrays if own.tobytes() != copy.tobytes()]
-        return changed(self._copied, settle) + arrays
+        found = changed(self._copied, settle) + arrays
+        for original, _ in found:
+            if self._places[id(original)] > 1:
+                raise _twice(f, original)
+        return found
+
+
+def _twice(f: Any, value: Any) -> UnsupportedError:
+    return UnsupportedError(
+        "what a function changes is at two places of its arguments",
+        expected="one place for each object that is changed",
+        got=f"one {type(value).__name__} at several places",
+        line=definition_line(f),
+        hint="let the function capture it, or give it once",
+    )
 
 
 def write(written: Sequence[Written]) -> None:
     """Changes what the caller has."""
     for original, new in written:
-        if isinstance(original, np.ndarray):
-            original[...] = new
-        else:
-            original.clear()
-            (original.update if isinstance(original, dict) else original.extend)(new)
+        put(original, new)
 
 
 def _pairs(own: Any, copies: Any) -> Iterator[tuple[Any, Any]]:
@@ -74,8 +90,7 @@ def _pairs(own: Any, copies: Any) -> Iterator[tuple[Any, Any]]:
         if original is None or isinstance(original, Opaque | Closure):
             continue
         if isinstance(original, np.ndarray):
-            if type(copy) is type(original) and copy is not original:
-                yield original, copy
+            yield original, copy
             continue
         if (inside := one_level(original)) or isinstance(original, list | dict):
             yield original, copy

@@ -27,8 +27,10 @@ from compile_ccc.watching.foreign import has_attributes
 from compile_ccc.watching.ran import Replaced
 from compile_ccc.watching.watch import Variable
 
+_SEQUENCES = list | deque
+
 type Plan = Keep | Slot | Make
-type Copied = tuple[Any, Any, list[Any]]  # a container that may change, its copy, and what that held
+type Copied = tuple[Any, Any, list[Any]]  # a container or object that may change, its copy, and what that held
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +75,10 @@ class rebuilt:
     def __enter__(self) -> Any:
         return self._rebuild.build(self._plan)
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, *_: Any) -> None:
         with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
         copies = self._rebuild.copies + [(own, new, held(own)) for own, new in with_attributes]
-        if kind is None and (self._written or copies):
+        if self._written or copies:
             self._write(copies)
 
     def originals(self) -> dict[int, Any]:
@@ -89,8 +91,7 @@ class rebuilt:
 
         settle = settling(known, self._settled)
         for original, new in changed(copies, settle):
-            original.clear()
-            (original.update if isinstance(original, dict) else original.extend)(new)
+            put(original, new)
         for variable in self._written:
             variable.write(settle)
 
@@ -108,15 +109,37 @@ def settling(known: dict[int, Any], settled: Callable[[Any], Any]) -> Callable[[
 
 
 def changed(copies: Sequence[Copied], settle: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """The containers whose copies hold something else than before, and what that is, settled."""
-    now = [(own, copy) for own, copy, before in copies if not _same(held(copy), before)]
-    new = lambda copy: {k: settle(v) for k, v in copy.items()} if isinstance(copy, dict) else list(map(settle, copy))
-    return [(own, new(copy)) for own, copy in now]
+    """The containers whose copies hold something else than before, and what that is, settled; likewise of objects."""
+    return [(own, _new(own, copy, before, settle)) for own, copy, before in copies if not _same(held(copy), before)]
+
+
+def _new(own: Any, copy: Any, before: list[Any], settle: Callable[[Any], Any]) -> Any:
+    if isinstance(copy, dict):
+        return {k: settle(v) for k, v in copy.items()}
+    if isinstance(copy, _SEQUENCES):
+        return list(map(settle, copy))
+    half = len(before) // 2  # an object may have attributes of which its class makes none in a copy: these stay
+    old, now = dict(zip(before[:half], before[half:], strict=True)), vars(copy)
+    kept = {k: v for k, v in vars(own).items() if k not in old or k in now}
+    return kept | {k: settle(v) for k, v in now.items() if k not in old or old[k] is not v}
+
+
+def put(original: Any, new: Any) -> None:
+    """Has a container, an array of NumPy or an object hold this from now on."""
+    if isinstance(original, np.ndarray):
+        original[...] = new
+        return
+    container = original if isinstance(original, dict | _SEQUENCES) else vars(original)
+    container.clear()
+    (container.update if isinstance(container, dict) else container.extend)(new)
 
 
 def held(container: Any) -> list[Any]:
-    """The keys and values, or the parts, of a container that may change."""
-    return [*container.keys(), *container.values()] if isinstance(container, dict) else list(container)
+    """The keys and values, or the parts, of a container that may change; the attributes of an object."""
+    if isinstance(container, _SEQUENCES):
+        return list(container)
+    entries = container if isinstance(container, dict) else vars(container)
+    return [*entries.keys(), *entries.values()]
 
 
 def _same(left: list[Any], right: list[Any]) -> bool:
@@ -163,7 +186,7 @@ class _Rebuild:
             case _:
                 pass
         copy = children(value)[1].unflatten([part for _, part in parts])
-        if isinstance(copy, dict | list | deque):
+        if isinstance(copy, dict | _SEQUENCES) or hasattr(copy, "__dict__"):
             self.copies.append((value, copy, held(copy)))
         return copy
 
