@@ -262,5 +262,5 @@ def _has_type(variable: Variable, type: Any) -> bool:
 
 def _type(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
-        return leaf.shape, leaf.dtype, leaf.weak_type
+        return jax.typeof(leaf)
     return (type(leaf), leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else type(leaf)

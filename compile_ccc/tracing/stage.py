@@ -205,8 +205,11 @@ def stage(
         if Before([f]).has_refs:
             raise of_outside("Ref", definition_line(f))
 
-    with complaints():
-        program = traced_with_known(attempt, fixed, knowable, no_refs)
+    try:
+        with complaints():
+            program = traced_with_known(attempt, fixed, knowable, no_refs)
+    finally:
+        given = NOT_GIVEN  # `attempt`, which names itself, would go on holding what f reached
     if copied:
         rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1], written

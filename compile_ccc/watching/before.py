@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -34,6 +35,9 @@ class Lenient(Walk):
                 super().value(value, held)
         except Exception as error:  # of a user's class, which Python asks what its objects are
             self.unwatched(f"an object that cannot be looked into ({type(error).__name__})")
+
+    def weak(self, reference: weakref.ref[Any], held: bool) -> None:
+        self.push((reference(),), held)
 
     def large(self, value: Any) -> None:
         """A container of more than can be looked into."""

@@ -6,15 +6,27 @@ import builtins
 import os
 import sys
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterable, Set
+from functools import partial
 from itertools import accumulate
+from operator import is_
 from typing import Any
 
 import numpy as np
 
 from combinators.identity.bytecode import is_note, names_of
-from compile_ccc.watching.foreign import PARTS, PLAINEST, attribute, is_constant
+from compile_ccc.watching.foreign import (
+    CONTAINERS,
+    MISSING,
+    PARTS,
+    PLAINEST,
+    attribute,
+    is_constant,
+    is_of_python,
+    slots_of,
+)
 from compile_ccc.watching.ran import is_odd, is_own
 from compile_ccc.watching.standard import Answers, cached
 from compile_ccc.watching.watch import BYTES, LIMIT, Watch
@@ -103,6 +115,21 @@ class Places:
             )  # a deque may lose its first
         return is_note(value)
 
+    def weak(self, reference: weakref.ref[Any], held: bool) -> None:
+        """What a weak reference refers to: a class, or an object with attributes, which the watch does not hold."""
+        target = reference()
+        if isinstance(target, type | None):
+            self.watch.answers.append((reference, target))
+            self.push((target,), held)
+            return
+        kind, attributes = type(target), attribute(target, "__dict__")
+        plain = is_of_python(kind, 0) and not (slots_of(kind) or isinstance(target, CONTAINERS) or self.is_odd(kind))
+        if attributes is MISSING or not plain:
+            return self.unwatched("a weak reference")
+        parts = dict(attributes)
+        self.watch.answers.append((partial(_is_still, reference, kind, parts), True))
+        self.push((kind, *parts.values()), held)
+
     def ref(self) -> None:
         """A ref was met."""
         self.unwatched("a ref, which programs change")
@@ -150,3 +177,9 @@ class Places:
                 return self.unwatched("what a function with a cache remembers")
             self.watch.container(remembered[0])
             self.push(remembered[1], held=True)
+
+
+def _is_still(reference: weakref.ref[Any], kind: type, parts: dict[str, Any]) -> bool:
+    """Whether an object is there, of this class and with these attributes."""
+    now = attribute(reference(), "__dict__")
+    return type(reference()) is kind and now.keys() == parts.keys() and all(map(is_, now.values(), parts.values()))

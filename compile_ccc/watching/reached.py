@@ -144,10 +144,7 @@ class Walk(Places):
             case Closure() if self.ran is None:
                 pass  # what it captured is environment
             case weakref.ref():
-                if not isinstance(value(), type | None):  # what is watched would live on
-                    raise Unwatched("a weak reference")
-                self.watch.answers.append((value, value()))
-                self.push((value(),), held)
+                self.weak(value, held)
             case jax.Ref():
                 self.ref()
             case ContextVar():

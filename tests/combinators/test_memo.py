@@ -66,6 +66,7 @@ KEPT = {  # what is no table: emptying it would change what terms are, what user
     "tangents/rows/table.py": {"WeakKeyDictionary"},
     # what users have
     "compile_ccc/watching/foreign.py": {"OrderedDict", "lru_cache"},
+    "compile_ccc/watching/handed.py": {"OrderedDict"},
     "compile_ccc/watching/watch.py": {"OrderedDict"},
 }
 TABLES = {"lru_cache", "cache", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary"}

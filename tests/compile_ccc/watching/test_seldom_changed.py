@@ -4,6 +4,7 @@ Every function here is linear, so its slope is its value at 1, which plain Pytho
 """
 
 import gc
+import warnings
 import weakref
 from collections import OrderedDict, defaultdict
 from functools import partial
@@ -95,3 +96,46 @@ def test_dictionaries_of_other_classes_are_other_arguments():
     f = lambda x, d: d["w"] * x
     for d in ({"w": 2.0}, defaultdict(float, w=3.0), defaultdict(int, w=4.0), OrderedDict(w=5.0), {"w": 6.0}):
         assert grad(f)(1.0, d) == d["w"]
+
+
+def test_what_is_behind_a_weak_reference_is_watched():
+    """And kept: the function is not traced anew as long as it stays."""
+    held = [Weight({"w": 2.0}), Weight({"w": 7.0})]
+    reference = weakref.ref(held[0])
+    after(
+        [lambda: held[0].w.update(w=5.0), lambda: setattr(held[0], "w", {"w": 3.0})], lambda x: reference().w["w"] * x
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert grad(lambda x: reference().w["w"] * x)(1.0) == 3.0
+
+
+def test_what_a_function_changes_behind_a_weak_reference_is_changed_once():
+    """Also where it has to run again, since a number that is looked up is code."""
+    held, table = Weight(0.0), {1: 2.0}
+    reference = weakref.ref(held)
+
+    def f(x, n):
+        reference().w += 1.0
+        return x * table[n] * reference().w
+
+    derivative = grad(f)
+    assert [float(derivative(1.0, 1)) for _ in range(3)] == [2.0, 4.0, 6.0] and held.w == 3.0
+
+
+def test_a_random_key_that_a_function_replaces():
+    key = jax.random.key(0)
+
+    def f(x):
+        nonlocal key
+        key, now = jax.random.split(key)
+        return x * jax.random.uniform(now)
+
+    def expected():
+        at = jax.random.key(0)
+        for _ in range(3):
+            at, now = jax.random.split(at)
+            yield float(jax.random.uniform(now))
+
+    derivative = grad(f)
+    assert [float(derivative(1.0)) for _ in range(3)] == list(expected())
