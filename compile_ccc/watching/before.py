@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import jax.extend.linear_util as linear_util
+
 from combinators.errors import UnsupportedError, definition_line
 from compile_ccc.watching.foreign import DATA
 from compile_ccc.watching.moving import Return, is_iterator, standing
@@ -58,6 +60,8 @@ class Before(Lenient):
             self.unwatched(str(unwatched))
 
     def object(self, value: Any, held: bool) -> None:
+        if isinstance(value, linear_util.WrappedFun):
+            self.push((value.f_transformed,), held)
         if (back := standing(value)) is not None:
             self._moving.append((value, back))
             self.push(gc.get_referents(value) if is_iterator(value) else (), held)
