@@ -71,6 +71,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     datetime.timedelta,
     datetime.timezone,
     decimal.Decimal,
+    np.busdaycalendar,
     object,
 )
 MISSING = object()
