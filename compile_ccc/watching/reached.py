@@ -32,6 +32,7 @@ from compile_ccc.watching.foreign import (
     CONTAINERS,
     DESCRIPTORS,
     JAX,
+    LOCK,
     METHODS,
     MISSING,
     PARTS,
@@ -267,6 +268,8 @@ class Walk(Places):
             return self.unwatched(f"the state of a {kind.__name__}")
         if kind is CACHED:
             self.cached(value, held)
+        if kind is LOCK:
+            self.watch.answers.append((value.locked, value.locked()))
         if isinstance(value, logging.Logger):
             self.watch.answers += of_logger(value)
         slots, moves = slots_of(kind), whose == "numpy" and not callable(value)  # such as an iterator
