@@ -243,11 +243,14 @@ def current() -> Recorder | None:
 
 
 def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The results of an operation, which is written down at once if a program is being written: JAX asks nothing."""
-    recorder = current()
+    """The results of an operation, which is written down at once if a program is being written: JAX asks nothing.
+
+    A call of a function with a rule is one for JAX to bind, since its equation holds the two in another form.
+    """
+    recorder, given = current(), primitive.get_bind_params(params)
     results = (
-        primitive.bind(*operands, **primitive.get_bind_params(params))
-        if recorder is None
+        primitive.bind(*operands, **given)
+        if recorder is None or "subfuns" in given
         else recorder.process_primitive(primitive, operands, params)
     )
     return list(results) if primitive.multiple_results else [results]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from combinators.primitives import primitive
 from combinators.sums import Sum
 from combinators.terms import Curry, Operator, Primitive, Proj, Tag
 from combinators.types import Tensor, is_discrete, shape_struct
+from compile_ccc.carriers import is_carrier
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
 from compile_ccc.reading.batched import one, over
 from compile_ccc.reading.builder import Builder, Made
@@ -56,16 +58,37 @@ def choice(block: Builder, which: Atom, branches: list[Branch]) -> list[Any]:
 
 
 def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
-    """The result of a `cond` or `switch` equation: a case distinction."""
+    """The result of a `cond` or `switch` equation: a case distinction, made again for each of an array of functions."""
     which, *captured = operands
     programs, cells = eqn.params["branches"], changed(eqn, operands)
+    now = contents(cells)
+    rows = {i: v.aval.shape for i, v in enumerate(eqn.outvars) if is_carrier(v.aval) and v.aval.shape}
 
-    def run(inner: Builder, program: Any) -> list[Any]:
-        inside, values = within(inner, captured, cells, contents(cells))
+    def run(program: Any, inner: Builder) -> list[Any]:
+        inside, values = within(inner, captured, cells, now)
         return [*inner.run(program.jaxpr, [*map(Constant, program.consts), *values]), *contents(inside)]
 
     which = _number(block, which, len(programs))
-    return put(cells, choice(block, which, [lambda inner, p=p: run(inner, p) for p in programs]))
+    branches = [partial(run, program) for program in programs]
+    others = lambda branch: lambda inner: [r for i, r in enumerate(branch(inner)) if i not in rows]
+    results = put(cells, choice(block, which, list(map(others, branches))))
+    types = [a.type for a in branches[0](block.inner())] if rows else []
+    for i, shape in rows.items():
+        results.insert(i, _in_branches(eqn, types[i], which, [lambda b, f=f, i=i: f(b)[i] for f in branches], shape))
+    return results
+
+
+def _in_branches(
+    eqn: Any, type: Any, which: Atom, branches: list[Callable[[Builder], Made]], shape: tuple[int, ...]
+) -> Made:
+    """An array of functions of this shape, which each branch gives: the choice of a branch and, in that, of a place."""
+
+    def make(inner: Builder, places: list[Any]) -> Any:
+        return choice(inner, which, [lambda b, f=f: [reduce(partial(_row, b), places, f(b))] for f in branches])[0]
+
+    places = [Constant(np.arange(size, dtype=np.int32)) for size in shape]
+    levels = tuple((size, tuple(k == axis for k in range(len(shape)))) for axis, size in enumerate(shape))
+    return Made(eqn, type, make, places, levels)
 
 
 def _number(block: Builder, which: Atom, count: int) -> Atom:

@@ -57,7 +57,9 @@ def of_arguments(
 
 def _positions(argnums: Any) -> Any:
     """The positions as ints, and tuples of ints, of whatever counts as an index, in any kind of sequence."""
-    if isinstance(argnums, Sequence) and not isinstance(argnums, str | bytes):
+    if isinstance(argnums, str | bytes):
+        return argnums
+    if isinstance(argnums, Sequence):
         return tuple(map(_positions, argnums))
     try:
         return operator.index(argnums) + 0

@@ -22,6 +22,7 @@ from tangents.control.ruled import ruled
 from tangents.cotangents.leaves import filled, placed, present, structs
 from tangents.cotangents.residuals import Opened, Residuals
 from tangents.cotangents.sparse import Cotangent, marks, release, remark
+from tangents.primitives.missing import check_searched
 from tangents.spaces.space import Representation, Represented, Space
 
 
@@ -45,6 +46,8 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     known, given = numbered(release(x))
     leaves, form = jax.tree.flatten(known, is_leaf=leaf)
     held = marks(x, leaf)
+    if not all(held):
+        check_searched(term)
     if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
     key = (space, form, held, tuple(map(aval_of, leaves)), staging.settings())

@@ -29,6 +29,7 @@ from compile_ccc.jaxprs.scans import scan
 from compile_ccc.reading.remat import remat
 from tangents.control.ruled import pushed
 from tangents.duals import dual, pair, primal, tangents, widened
+from tangents.primitives.missing import check_searched
 from tangents.represent import by_environment
 
 type Forward = Callable[[Term, Any], Any]  # D[term] x
@@ -45,6 +46,8 @@ def call(forward: Forward, term: Call, x: Any) -> Any:
     """D[call(f, name)] = call(D[f], name), written down once for its types and active leaves."""
     if term.rule is not None:
         return pushed(by_environment, term, x)
+    if tangents(x):
+        check_searched(term)
     if term.programs > PROGRAMS:
         return forward(term.body, x)
     x, given = numbered(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.origins import source_line
-from combinators.terms import Primitive
+from combinators.terms import Call, Primitive
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit, of_a_rule
 from tangents.rows.page import REFUSED
@@ -23,6 +23,21 @@ _HINTS = {  # by the mode, and by words of JAX's reason
         "": "give it a derivative: jax.custom_jvp around the operation",
     },
 }
+_SEARCHES = {  # functions of JAX that halve an interval until the result is in it: the derivative of that is no help
+    "eigh_tridiagonal": "use jnp.linalg.eigh of the whole matrix, which has a derivative",
+}
+
+
+def check_searched(term: Call) -> None:
+    """Raises `NotDifferentiableError` for a function of JAX whose derivative is not that of the steps that it takes."""
+    if hint := _SEARCHES.get(term.name):
+        raise NotDifferentiableError(
+            f"{term.name} has no derivative",
+            expected="a function that is worked out by operations with derivatives",
+            got="one that finds its result by halving an interval",
+            line=source_line(term),
+            hint=hint,
+        )
 
 
 def reason(error: Exception) -> str:

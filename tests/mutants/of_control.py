@@ -14,7 +14,7 @@ MUTANTS = {
     # branches
     "a cond takes its branches from the last": (
         "a cond over arrays",
-        Code(choosing.branched, "for p in programs", "for p in programs[::-1]"),
+        Code(choosing.branched, "for program in programs]", "for program in programs[::-1]]"),
     ),
     "the pullback of the first branch, for a cond": (
         "a cond over arrays",

@@ -76,3 +76,24 @@ def test_products_of_few_rows_are_one_for_all_calls():
     outside, (forward, backward, _, of_calls) = products(1)
     assert (forward, backward, of_calls) == ([(1, 12)], [(1, 12)], [])
     assert sorted(outside) == [(5, 1, 12), (12, 12)]
+
+
+def cubed_by_jvp():
+    f = jax.custom_jvp(lambda x: x**3)
+    f.defjvp(lambda x, t: (f(*x), 3 * x[0] ** 2 * t[0]))
+    return f
+
+
+def cubed_by_vjp():
+    f = jax.custom_vjp(lambda x: x**3)
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (3 * x**2 * g,))
+    return f
+
+
+@pytest.mark.parametrize("cubed", [cubed_by_jvp, cubed_by_vjp])
+def test_what_is_worked_out_once_may_have_a_rule_of_its_own(cubed):
+    """The last step gives x + (2w)³·w³, whose derivative by w is 48·w⁵."""
+    f = cubed()
+    last = lambda w: C.fold(function(lambda s, x: x + f(2 * w) * f(w), C.Tensor(), C.Tensor()), 1.0, jnp.arange(3.0))
+    np.testing.assert_allclose(grad(last, functions="list")(2.0), 48 * 2.0**5, rtol=1e-6)
+    np.testing.assert_allclose(grad(grad(last, functions="list"))(2.0), 240 * 2.0**4, rtol=1e-6)

@@ -89,3 +89,38 @@ def test_what_the_function_captured_is_shared_by_the_lanes():
     by_w, by_x = grad(loss, (0, 1))(3.0, X)
     np.testing.assert_allclose(by_w, 2 * X.sum())
     np.testing.assert_allclose(by_x, [6.0, 6.0, 6.0])
+
+
+def by_cond(a, y, z):
+    """2·y·z for a above 0, else y·sin z, of functions that only their captured numbers tell apart in each lane."""
+    f = lax.cond(a > 0.0, lambda: function(lambda z: 2 * y * z, N()), lambda: function(lambda z: y * jnp.sin(z), N()))
+    return f(z)
+
+
+def by_switch_with_a_number(a, y, z):
+    """The same, as one of two results of the choice, of which one is a number of each lane."""
+    branches = [
+        lambda: (y, function(lambda z: jnp.sin(z), N())),
+        lambda: (2 * y, function(lambda z: z + 0.0 * y, N())),
+    ]
+    u, f = lax.switch(jnp.int32(a > 0.0), branches)
+    return u * f(z)
+
+
+@pytest.mark.parametrize("functions", SPACES)
+@pytest.mark.parametrize("f", [by_cond, by_switch_with_a_number])
+def test_one_choice_for_all_lanes_of_functions_that_differ(f, functions):
+    lanes = lambda a, x: total(jax.vmap(lambda y: f(a, y, y))(x))
+    pairs = lambda a, x: total(jax.vmap(lambda y: jax.vmap(lambda z: f(a, y, z))(x))(x))
+    for a, one, two in (
+        (1.0, 4 * X, 4 * X.sum()),
+        (-1.0, np.sin(X) + X * np.cos(X), np.sin(X).sum() + np.cos(X) * X.sum()),
+    ):
+        np.testing.assert_allclose(grad(lanes, 1, functions=functions)(a, X), one)
+        np.testing.assert_allclose(grad(pairs, 1, functions=functions)(a, X), two + 0 * X)
+
+
+def test_a_choice_for_each_square_of_functions():
+    """The choice is made inside of two maps, and gives functions for both."""
+    f = lambda a, x: total(jax.vmap(lambda y: jax.vmap(lambda z: by_cond(a, y * z, z))(x))(x))
+    np.testing.assert_allclose(grad(f, 1)(1.0, X), 2 * (X**2).sum() + 4 * X * X.sum())

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+from combinators.errors import NotDifferentiableError
+from compile_ccc import ccc
 from tangents import grad, hessian, jvp, value_and_grad
 from tangents.rows.table import NATIVE, row_for
 
@@ -152,3 +154,18 @@ def test_which_decompositions_are_left_to_jax(x64):
     assert row_for("svd", (a,), how) is row_for("svd", (a[:2],), {**how, "full_matrices": True}) is NATIVE["svd"]
     for other in ({"full_matrices": True}, {"compute_uv": False}, {"subset_by_index": (0, 1)}):
         assert row_for("svd", (a,), {**how, **other}) is None
+
+
+def test_eigenvalues_that_are_found_by_halving_intervals_have_no_derivative():
+    """Those steps would give that of the interval's ends; of the whole matrix ∂λ/∂d is v²."""
+    d, e = np.array([1.0, 2.0, 4.0, 7.0]), np.array([0.5, 0.3, 0.2])
+    second = lambda d: jax.scipy.linalg.eigh_tridiagonal(d, e, eigvals_only=True)[1]
+    whole = lambda d: jnp.linalg.eigvalsh(jnp.diag(d) + jnp.diag(e, 1) + jnp.diag(e, -1))[1]
+    values, vectors = np.linalg.eigh(np.diag(d) + np.diag(e, 1) + np.diag(e, -1))
+    np.testing.assert_allclose(ccc(second)(d), values[1], rtol=1e-5)
+    np.testing.assert_allclose(grad(whole)(d), vectors[:, 1] ** 2, rtol=1e-4)
+    for derivative in (grad(second), lambda d: jvp(second, (d,), (d,)), grad(lambda d: jax.jit(second)(d) ** 2)):
+        with pytest.raises(NotDifferentiableError, match="eigh_tridiagonal has no derivative") as caught:
+            derivative(d)
+        assert "jnp.linalg.eigh" in caught.value.hint
+    assert not grad(lambda d: second(jax.lax.stop_gradient(d)) + d[0])(d)[1:].any()
