@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -131,7 +131,7 @@ class Inductive:
 
 
 @contextmanager
-def _by_python(name: str) -> Iterator[None]:
+def _by_python(name: str) -> Generator[None]:
     """Raises `TracedBranchError` where Python needs a value that a program is traced without."""
     try:
         yield
