@@ -127,8 +127,9 @@ def cata(type: Inductive) -> Cata:
     """cata(T) : ({constructor: function}, forest) ⇝ [σ], the fold over the trees of an inductive type; see `Cata`."""
     if not isinstance(type, Inductive):
         raise ArgumentError(
-            "this is no inductive type", expected="C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Rec))", got=repr(type)
-        )
+            "this is no inductive type", expected="C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Rec))", got=repr(type),
+            hint="a fold is of a type first, then of functions and a forest: C.cata(T)({'leaf': f, 'node': g}, forest)",
+        )  # fmt: skip
     return Cata(type)
 
 

@@ -17,11 +17,14 @@ def whole(name: str, number: Any, least: int, most: int | None = None) -> int:
     is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if is_whole and least <= number and (most is None or number <= most):
         return int(number)
+    nearest = most if is_whole and number > least else least
     raise ArgumentError(
         f"{name} is no number that it can be",
         expected=f"a whole number from {least} {'on' if most is None else f'to {most}'}",
         got=f"{number!r} of type {type(number).__name__}",
-        hint="numbers of things are ints of Python, which tracing does not change",
+        hint=f"{nearest} is the nearest that there is"
+        if is_whole
+        else "numbers of things are ints of Python, which tracing does not change",
     )
 
 

@@ -27,7 +27,7 @@ from combinators.memo import remembered
 OURS = frozenset({"combinators", "compile_ccc", "tangents", "diffcurry"})  # packages
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(jax.__file__)))
-_NOT_USERS = tuple(
+NOT_USERS = tuple(
     os.path.join(folder, "")
     for folder in (
         *(os.path.join(_HERE, package) for package in OURS),
@@ -221,7 +221,8 @@ class DetachedWarning(UserWarning):
         super().__init__(
             "Python takes a number out of a value that is differentiated, and no derivative goes through it\n"
             f"  at    {line}\n"
-            "  hint  write jnp.sqrt(x) for math.sqrt(x) and np.sqrt(x); else say jax.lax.stop_gradient(x)"
+            "  hint  write jnp.sqrt(x) for math.sqrt(x) and np.sqrt(x); for trees, replace(forest, payloads=...) after "
+            "encode; else say jax.lax.stop_gradient(x)"
         )
 
 
@@ -239,7 +240,7 @@ class ManyProgramsWarning(UserWarning):
 @remembered(entries=4096)
 def is_users(file_name: str) -> bool:
     """Whether a source file belongs to the user rather than to us, to JAX or to the standard library."""
-    return not file_name.startswith((*_NOT_USERS, "<frozen"))
+    return not file_name.startswith((*NOT_USERS, "<frozen"))
 
 
 def user_line(frames: Iterable[tuple[str, int]] | None = None) -> str:

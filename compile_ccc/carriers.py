@@ -259,7 +259,8 @@ def _no_rule(*_: Any, type: Function, **__: Any) -> Any:
         "JAX's own derivative meets a function that is not known yet",
         expected="a derivative of a function whose code is known",
         got=f"a function of type {type}",
-        hint="differentiate the whole program by tangents.grad instead of a part of it by jax.grad",
+        hint="differentiate the whole program by tangents.grad instead of a part of it by jax.grad; "
+        "of a recursion the whole is fix(f, ...), and self is not derived inside of f",
     )
 
 

@@ -39,7 +39,7 @@ from combinators.text.outline import outline
 from combinators.types import Type, pack, type_of
 from combinators.values import Closure, key_of_type
 from compile_ccc.holes import Hole, Instance, functions_in
-from compile_ccc.tracing.arguments import argument_type
+from compile_ccc.tracing.arguments import argument_type, takes_any
 from compile_ccc.tracing.function import Found, Joined
 
 type Locate = Callable[[Any, tuple[Any, ...]], tuple[Closure, Any]]  # what a function is on the types of arguments
@@ -115,11 +115,13 @@ def _at(term: Term, path: _Path) -> Term:
 class _Walk:
     """One walk over a term on a domain.  `environment` is E, and `found` has the arguments of curries by their paths.
 
-    `waiting` are the paths of those curries that nobody has applied.
+    `waiting` are the paths of those curries that nobody has applied.  `value` is the body of a curry, if that is the
+    whole: proj(-1) >> f is a function f as a value.
     """
 
     def __init__(self, locate: Locate, found: dict[_Path, Type], functions: dict[Term, Any], waiting: set[_Path]):
         self.locate, self.found, self.functions, self.waiting = locate, found, functions, waiting
+        self.value: Term | None = None
         self.environment: list[Any] = []
         self.origins: list[Origin] = []
         self.found_out: list[tuple[Found, int]] = []
@@ -139,7 +141,7 @@ class _Walk:
                     with within(index):
                         g, x = self.arrow(f, x, arguments, (*path, index))
                     made.append(g)
-                    arguments = (x,)
+                    arguments = x if term is self.value and index == 0 and _by_parts(steps[1], x) else (x,)
                 return compose(*[prod(Proj(0), g) for g in made[:-1]], made[-1]), x
             case Prod(inner, form):
                 pairs = [self.part(term, index, x, arguments, path) for index in range(len(inner))]
@@ -200,7 +202,7 @@ class _Walk:
             waiting = Curry(Operator(_Waiting(path)))
             return compose(Proj(1), waiting), Closure(waiting, x)
         inner = _Walk(self.locate, self.found, self.functions, self.waiting)
-        domain = extend(x, argument)
+        domain, inner.value = extend(x, argument), term.body
         body, _ = inner.part(term, 0, domain, (domain,), path)
         self.origins += inner.origins
         count, own = len(inner.environment), list(x) if isinstance(x, Context) else [x]
@@ -231,6 +233,12 @@ class _Walk:
         before = prod(Context(*map(Proj, range(len(rest))))) if isinstance(rest, Context) else Proj(0)
         domain = prod(prod(Proj(0), compose(Proj(1), before)), compose(Proj(1), Proj(-1)))
         return compose(domain, made), infer(made, ((environment, rest), s))
+
+
+def _by_parts(f: Term, x: Type) -> bool:
+    """Whether f, as a value at x, is a Python function of any number of arguments, which are then the parts of x."""
+    parts = type(x) is tuple and len(x) != 1
+    return parts and isinstance(f, Operator) and isinstance(f.instance, Hole) and takes_any(f.instance.f)
 
 
 def _regrouped(x: Type) -> Term:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.edges import whole
-from combinators.errors import ArgumentError
+from combinators.errors import ArgumentError, TracedBranchError
 from combinators.inductive.constructors import Constructor, declared
 from combinators.inductive.forest import Forest, blank
 from combinators.inductive.reading import Nodes, View, column, read
@@ -54,7 +55,8 @@ class Inductive:
         all whose sizes are of the same classes (`size_class`), of the same width and number of trees; `room` says how
         many nodes of a constructor there is room for at least.  Takes time in proportion to the nodes.
 
-        Raises `MalformedError`, with the path of what is malformed.
+        Raises `MalformedError`, with the path of what is malformed, and `TracedBranchError` for values that Python does
+        not know.
         """
         if width is not None:
             width = whole("the width of a schedule", width, 1)
@@ -72,21 +74,36 @@ class Inductive:
                 got=f"one value, of type {type(values).__name__}",
                 hint="encode([tree]) is a forest of one tree",
             )  # fmt: skip
-        nodes = read(self.constructors, values, view)
-        return jax.tree.map(jnp.asarray, _encoded(self.constructors, nodes, width, asked))
+        with _by_python("encode"):
+            nodes = read(self.constructors, values, view)
+            return jax.tree.map(jnp.asarray, _encoded(self.constructors, nodes, width, asked))
 
     def decode(self, forest: Forest, build: Callable[[str, Any], Any] | None = None) -> list[Any]:
         """The trees of a forest, `encode` backwards: `build(constructor name, parts)` is a node.
 
         Without `build`, nodes are tuples that begin with the name.  Numbers are Python's.
+
+        Raises `ArgumentError` for a forest of another type, or of cotangents, and `TracedBranchError` as `encode` does.
         """
         if not isinstance(forest, Forest):
             raise ArgumentError(
                 "decode takes a forest", expected="what encode gives, or annotate", got=f"a {type(forest).__name__}",
                 hint="a result for each tree, as cata gives it, is an array",
             )  # fmt: skip
-        forest, made = jax.tree.map(np.asarray, forest), dict[int, Any]()
-        starts, order = forest.starts(), forest.order()
+        if forest.constructors != self.constructors:
+            raise ArgumentError(
+                "the forest is of another type", expected=self, got=", ".join(map(repr, forest.constructors)),
+                hint="T.decode reads what T.encode gives, T.annotated(type of the result).decode what annotate gives",
+            )  # fmt: skip
+        with _by_python("decode"):
+            forest = jax.tree.map(np.asarray, forest)
+        made, starts, order = dict[int, Any](), forest.starts(), forest.order()
+        if forest.count and not any(rows.any() for rows in order.valid.values()):
+            raise ArgumentError(
+                "the forest has no nodes, as one of cotangents, whose integers are zeros",
+                expected=f"the nodes of {forest.count} trees", got="none",
+                hint="decode(replace(forest, payloads=gradient.payloads)) reads a gradient by this forest as trees",
+            )  # fmt: skip
         for c in forest.leaves:
             for row in np.flatnonzero(order.valid[c.name]):
                 made[starts[c.name] + int(row)] = _node(forest, c, int(row), (), build)
@@ -111,6 +128,21 @@ class Inductive:
 
     def __repr__(self) -> str:
         return f"Inductive({', '.join(map(repr, self.constructors))})"
+
+
+@contextmanager
+def _by_python(name: str) -> Generator[None]:
+    """Raises `TracedBranchError` where Python needs a value that a program is traced without."""
+    try:
+        yield
+    except jax.errors.TracerArrayConversionError as error:
+        raise TracedBranchError(
+            f"trees are read by Python, and {name} meets a value that is not known while a program is traced",
+            expected="values that are there, as outside of jax.jit, vmap and loops",
+            got=str(error).splitlines()[0],
+            hint="encode before, and give the forest as an argument; traced values are put into a forest by "
+            "replace(forest, payloads=...), and read from its payloads",
+        ) from error
 
 
 def _node(forest: Forest, c: Constructor, row: int, inner: Any, build: Callable[[str, Any], Any] | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -53,7 +54,8 @@ class Nodes:
 
 def read(constructors: Sequence[Constructor], values: Iterable[Any], view: View | None) -> Nodes:
     """The nodes of these trees.  Raises `MalformedError`."""
-    nodes, looked = Nodes(constructors), _view if view is None else view
+    by_name = frozenset([c.name for c in constructors if type(c.whole) is dict])
+    nodes, looked = Nodes(constructors), partial(_view, by_name) if view is None else view
     known = {c.name: _Plan(i, c, nodes.parts[i]) for i, c in enumerate(constructors)}
     places, kinds, trees = nodes.places, nodes.kinds, nodes.values
     for tree in values:
@@ -128,12 +130,16 @@ def _leaves(nodes: Nodes, c: Constructor, parts: Any, parent: int, side: Any) ->
         raise _malformed(nodes, parent, side, what, expected, got) from error
 
 
-def _view(value: Any) -> tuple[str, Any]:
-    """Tuples that begin with the name, and dataclasses of that name, whose fields are the parts in their order."""
+def _view(by_name: frozenset[str], value: Any) -> tuple[str, Any]:
+    """Tuples that begin with the name, and dataclasses of that name, whose fields are the parts in their order.
+
+    The fields are a dict for the constructors that are declared as dicts.
+    """
     if type(value) is tuple and value and isinstance(value[0], str):
         return value[0], value[1:]
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, tuple(getattr(value, field.name) for field in fields(value))
+        name, parts = type(value).__name__, {field.name: getattr(value, field.name) for field in fields(value)}
+        return name, parts if name in by_name else tuple(parts.values())
     raise TypeError("neither a tuple that begins with a constructor's name nor a dataclass")
 
 

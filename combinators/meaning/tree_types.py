@@ -44,7 +44,8 @@ def result(apply: Apply, term: Cata | Inherit, x: Type) -> Type:
         expected = c.places.unflatten([found] * c.arity) if isinstance(term, Inherit) else found
         if not same_type(expected, given):
             raise LoopError(
-                f"the function of the constructor {c.name!r} does not give what the others do", part=term,
+                f"the function of the constructor {c.name!r} does not give "
+                + ("states for the nodes below" if isinstance(term, Inherit) else "what the others do"), part=term,
                 expected=expected, got=given,
                 hint="the states of all nodes have one type; a function gives them in the places of C.Rec, and None in "
                 "those of the payload" if isinstance(term, Inherit) else

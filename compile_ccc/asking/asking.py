@@ -20,7 +20,7 @@ import jax.core
 import jax.extend.core as jex
 import numpy as np
 
-from combinators.errors import DetachedWarning, user_line
+from combinators.errors import NOT_USERS, DetachedWarning, user_line
 from combinators.identity.identity import key_of
 from compile_ccc.asking import jax_traces
 from compile_ccc.asking.answers import Answers, Given, behind
@@ -194,7 +194,7 @@ class Asked:
             self.numbers = True
             if ruled < 0 and not self._varied.isdisjoint(self._inputs_of(tracers, varying=True)):
                 ruled = math.inf
-                warnings.warn(DetachedWarning(user_line()), stacklevel=5)
+                warnings.warn(DetachedWarning(user_line()), skip_file_prefixes=NOT_USERS)
         if len(tracers) == 1 and self.beside.tell(tracers[0], how, answer):
             return
         self.told.append((tracers, how, answer))

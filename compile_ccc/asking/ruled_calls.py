@@ -32,10 +32,13 @@ _LEVELS = 4  # of rules within rules
 
 
 class _Look:
-    """How many levels of rules are looked into, whether there were so many, and how programs that ran are undone."""
+    """How many levels of rules are looked into, whether there were so many, and how programs that ran are undone.
 
-    def __init__(self, levels: int):
-        self.levels, self.reached = levels, False
+    `before` gives what functions reach now, which can be put back.
+    """
+
+    def __init__(self, levels: int, before: Callable[[list[Any]], Any] | None = None):
+        self.levels, self.before, self.reached = levels, before, False
         self.ran: list[Callable[[], None]] = []
 
 
@@ -50,7 +53,7 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
     @wraps(f)
     def attempt(*arguments: P.args, **keywords: P.kwargs) -> Result:
         around = _look.get()
-        look = _Look(around.levels)
+        look = _Look(around.levels, around.before)
         while True:
             token = _look.set(look)
             try:
@@ -66,7 +69,7 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                     around.ran += look.ran
             for undo in reversed(look.ran):
                 undo()
-            look = _Look(look.levels + 1)
+            look = _Look(look.levels + 1, look.before)
 
     return attempt
 
@@ -81,14 +84,18 @@ def undone_by(undo: Callable[[], None]) -> None:
 
 
 class levels_of:
-    """Inside of the `with`, at least as many levels of rules are looked into as were needed for this program."""
+    """Inside of the `with`, at least as many levels of rules are looked into as were needed for this program.
 
-    def __init__(self, program: Any):
+    What a rule reaches `before` it runs is put back if that runs more than once.
+    """
+
+    def __init__(self, program: Any, before: Callable[[list[Any]], Any]):
         self._look, known = _look.get(), _levels.get(program) or 0
         if self._look.levels > known:
             _levels.drop(program)
             _levels.put(program, self._look.levels)
         self._inner = _Look(known) if known > self._look.levels else self._look
+        self._inner.before = before
 
     def __enter__(self) -> int:
         if self._look is not _NONE:
@@ -152,7 +159,8 @@ def _looked_into(
 
 
 def _jvp(run: Any, varied: Sequence[bool] | None, fun: Any, jvp: Any, operands: Any) -> Any:
-    seen = lambda f, *xs: run([*operands, *[None] * (len(xs) - len(operands))], f, *xs)
+    again = _repeated(jvp, run)
+    seen = lambda f, *xs: again([*operands, *[None] * (len(xs) - len(operands))], f, *xs)
     return with_rule_as_program(fun, jvp, operands, seen, varied)
 
 
@@ -165,7 +173,8 @@ def _vjp(out_trees: Any, run: Any, varied: Any, fun: Any, fwd: Any, bwd: Any, op
         _, form, places = out_trees()
         count, outputs = places.count(None), [v.aval for v in forward.outvars]
         taken = [*residuals(outputs, types, places), *(t.to_tangent_aval() for t in outputs[count:])]
-        pulled = lambda kept: backward(bwd, taken, partial(run, [*kept, *[None] * (len(outputs) - count)]))
+        again = _repeated(bwd, run)
+        pulled = lambda kept: backward(bwd, taken, partial(again, [*kept, *[None] * (len(outputs) - count)]))
         try:
             back, zeros = pulled([None] * form.num_leaves)
         except Exception as error:
@@ -179,6 +188,20 @@ def _vjp(out_trees: Any, run: Any, varied: Any, fun: Any, fwd: Any, bwd: Any, op
     to, fro = rule_of(forward.jaxpr, forward.consts), rule_of(back.jaxpr, back.consts)
     call, captured = with_programs(value, to, fro, zeros, places)
     return call(captured, operands)
+
+
+def _repeated(rule: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a rule that is made a program more than once: what it reaches is put back each time but the first."""
+    make = _look.get().before
+    before, ran = make and make([rule]), list[bool]()
+
+    def again(*given: Any) -> Any:
+        if before is not None and ran:
+            before.restore(rule)
+        ran.append(True)
+        return run(*given)
+
+    return again
 
 
 def _seen(fun: Any, asked: Any, operands: Any) -> Any:

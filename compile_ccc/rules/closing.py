@@ -120,8 +120,8 @@ def with_rule_as_program(
 ) -> Any:
     """The call of a function with a rule, which is made a program now; that is `seen` by what runs it on tracers.
 
-    If the rule is told which tangents are zeros, it is made two programs: for tangents of what is `varied`, and of all
-    operands with real numbers, which may be another path through it.
+    If the rule is told which tangents are zeros, it is made two programs: for tangents of all operands with real
+    numbers, and of what is `varied`, which may be another path through it, and is the one that JAX takes.
     """
     types = list(map(jax.typeof, operands))
     tangents = [t.to_tangent_aval() for t in types]
@@ -140,7 +140,7 @@ def with_rule_as_program(
 
     every = [varied is None or not is_discrete(type_of(t)) for t in types]
     some = every if varied is None else [v and r for v, r in zip(varied, every, strict=True)]
-    found = {present: rule_for(present) for present in (tuple(some), tuple(every))}
+    found = {present: rule_for(present) for present in dict.fromkeys((tuple(every), tuple(some)))}  # this one last
     rules = {present: rule for present, (rule, _) in found.items()}  # without what they captured, as `_Rule` is
     call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
 
@@ -151,7 +151,7 @@ def with_rule_as_program(
         is_zero = [isinstance(t, SymbolicZero) for t in given]
         fits = all(p or zero for p, zero in zip(some, is_zero, strict=True))
         present = tuple(some if fits else every)
-        results = rules[present](values[0 if fits else -1], [*operands, *compress(map(_written, given), present)])
+        results = rules[present](values[-1 if fits else 0], [*operands, *compress(map(_written, given), present)])
         return results[: len(results) // 2], results[len(results) // 2 :]
 
     call.defjvp(of_tangents, symbolic_zeros=True)

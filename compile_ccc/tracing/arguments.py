@@ -64,6 +64,17 @@ def spread(f: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return arguments[0] if spreads else arguments
 
 
+def takes_any(f: Any) -> bool:
+    """Whether f is a Python function of any number of arguments, as far as its signature is known."""
+    if isinstance(f, Term | Closure | jnp.ufunc):
+        return False
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+
+
 def bound(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a Python function by position, as far as they have places, and by name.  Raises `ArityError`."""
     signature: Any = "(...)"

@@ -80,7 +80,7 @@ _PATHS = 16  # of Python through one program, that are kept
 def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = NOT_GIVEN) -> Traced:
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     tracee = Tracee(f, captured, dom, arity, given)
-    with levels_of(tracee.program) as tracee.levels:
+    with levels_of(tracee.program, Before) as tracee.levels:
         return _traced(tracee)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
+import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators.errors import UnsupportedError, definition_line
@@ -64,6 +65,8 @@ class Before(Lenient):
             self.unwatched(str(unwatched))
 
     def object(self, value: Any, held: bool) -> None:
+        if isinstance(value, linear_util.WrappedFun):
+            self.push((value.f_transformed,), held)
         if (back := standing(value)) is not None:
             self._moving.append((value, back))
             self.push(gc.get_referents(value) if is_iterator(value) else (), held)

@@ -34,6 +34,7 @@ DESCRIPTORS = (
     types.MemberDescriptorType,
 )
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, *DESCRIPTORS)
+LOCK = type(threading.Lock())
 CACHED = type(functools.lru_cache(lambda: None))
 DATA = (dict, list, set, tuple, frozenset, deque)  # containers with a length
 CONTAINERS = (*DATA, functools.partial, BaseException)
@@ -57,7 +58,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     types.UnionType,
     CACHED,
     type(vars(_Pair)["first"]),
-    type(threading.Lock()),
+    LOCK,
     type(threading.RLock()),
     type(vars(Collection)["_abc_impl"]),
     typing.TypeAliasType,
@@ -71,6 +72,7 @@ STATELESS = (  # classes of C whose objects stay what they are, but for what the
     datetime.timedelta,
     datetime.timezone,
     decimal.Decimal,
+    np.busdaycalendar,
     object,
 )
 MISSING = object()

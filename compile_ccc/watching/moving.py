@@ -21,6 +21,7 @@ from compile_ccc.watching.foreign import is_of_python, slots_of
 type Return = Callable[[], bool]  # brings a value back to where it stood, and says whether it stands there
 
 _OF_OTHERS = (zip, map, filter, itertools.chain, itertools.starmap, itertools.compress, itertools.accumulate)
+_RANGES = (type(iter(range(1))), type(iter(range(1 << 64))))  # which only go forward
 _COUNTED = (itertools.count, itertools.repeat)  # whose text says where they stand
 
 
@@ -49,8 +50,12 @@ def standing(value: Any) -> Return | None:
             return lambda: False
         case types.GeneratorType():
             return _is_still(functools.partial(_of_generator, value))
+        case np.flatiter() | np.broadcast():
+            return _is_still(lambda: [str(value.index)])
         case enumerate():
             return _is_still(lambda: [str(value.__reduce__()[1][1])])
+        case _ if isinstance(value, _RANGES):
+            return _is_still(lambda: [str(value.__reduce__()[1])])
         case _ if isinstance(value, _COUNTED):
             return _is_still(lambda: [repr(value)])
         case _ if isinstance(value, _OF_OTHERS):
@@ -92,8 +97,7 @@ def _by_length(iterator: Any) -> Return:
 
     def back() -> bool:
         if state and operator.length_hint(iterator) != left:
-            with suppress(TypeError):  # of a range, whose iterator has none
-                iterator.__setstate__(*state)
+            iterator.__setstate__(*state)
         return operator.length_hint(iterator) == left
 
     return back

@@ -3,7 +3,7 @@
 A function reads the variables that it names, its cells, its defaults and its attributes; of a module, what it names,
 or all, if it makes up names; of an object, any attribute, its class's too.  Functions of other packages read nothing
 but what they were given, which they may call at any time: so what these hold counts as if it had run.  Not looked into
-are JAX, NumPy and ourselves.
+are JAX, ourselves, and NumPy, but for objects of it that cannot be called, such as its iterators.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from compile_ccc.watching.foreign import (
     CONTAINERS,
     DESCRIPTORS,
     JAX,
+    LOCK,
     METHODS,
     MISSING,
     PARTS,
@@ -267,18 +268,20 @@ class Walk(Places):
             return self.unwatched(f"the state of a {kind.__name__}")
         if kind is CACHED:
             self.cached(value, held)
+        if kind is LOCK:
+            self.watch.answers.append((value.locked, value.locked()))
         if isinstance(value, logging.Logger):
             self.watch.answers += of_logger(value)
-        slots = slots_of(kind)
+        slots, moves = slots_of(kind), whose == "numpy" and not callable(value)  # such as an iterator
         if not is_of_python(kind, len(slots)):
-            if kind not in STATELESS and whose not in QUIET:
+            if kind not in STATELESS and (moves or whose not in QUIET):
                 self.unwatched(f"a {kind.__name__}")
             if whose in ("decimal", "_decimal"):
                 self.ask("decimal", of_decimals())
             wrapped = attribute(value, "__wrapped__")
             self.push(() if wrapped is MISSING else (wrapped,), held=True)  # such as what `jax.jit` gives
             return
-        if (whose in JAX and not callable(value)) or whose == "logging":
+        if (whose in JAX and not callable(value) and not moves) or whose == "logging":
             return
         if id(value) not in self.roots:  # whose classes are in the key
             self.watch.attributes.append((value, "__class__", kind))

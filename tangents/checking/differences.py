@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -52,9 +53,14 @@ class Present:
 def settled(value: Any, at: Any) -> Any:
     """A value, or a cotangent of the value `at`, with its sums reduced to the alternative that `at` has.
 
-    The tangent space of a sum value is that of the alternative that is there.
+    The tangent space of a sum value is that of the alternative that is there.  In a program that is being compiled that
+    is not known yet: there a sum stays as it is, and what the program gives is settled once more.
     """
     match at:
+        case Sum() if isinstance(value, Present):
+            return Present(settled(value.part, at.alternatives[value.index]), value.index)
+        case Sum() if isinstance(at.tag, jax.core.Tracer):
+            return value
         case Sum():
             index = int(at.tag)
             return Present(settled(value.alternatives[index], at.alternatives[index]), index)

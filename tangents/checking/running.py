@@ -14,6 +14,7 @@ from combinators.meaning.evaluate import evaluate
 from combinators.runs import Runs
 from combinators.terms import Cata, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, parts
 from combinators.types import Type
+from tangents.checking.differences import settled
 from tangents.checking.reading import FORWARD, Reading
 
 
@@ -31,13 +32,17 @@ def represented(reading: Reading, f: Term, x: Any) -> tuple[Any, Callable[[Any],
     """The value and the pullback of a term, in the reading of a tangent space."""
     if not _has_loops(f):
         return reading.cases(f, x)
-    return _PRIMALS((reading, f), x), lambda g: _PULLED((reading, f), x, g)
+    return _PRIMALS((reading, f), x), lambda g: settled(_PULLED((reading, f), x, g), x)
 
 
 def pushforward(f: Term, x: Any) -> tuple[Callable[[Any], tuple[Any, Any]], Type]:
     """The pushforward of a term, which gives its value, too; and the type of tangents."""
     push, directions = FORWARD.cases(f, x)
-    return (lambda t: _PUSHED(f, x, t)) if _has_loops(f) else push, directions
+    return (lambda t: _settled(*_PUSHED(f, x, t))) if _has_loops(f) else push, directions
+
+
+def _settled(y: Any, tangent: Any) -> tuple[Any, Any]:
+    return y, settled(tangent, y)
 
 
 def _has_loops(term: Term) -> bool:

@@ -3,11 +3,12 @@
 import ast
 from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffcurry import C
+from diffcurry import C, ccc, fix, grad
 
 TREE = C.Inductive(leaf=C.Tensor(), node=(C.Rec, C.Tensor(), C.Rec))
 LIST = C.Inductive(nil=(), cons=(C.Tensor(), C.Rec))
@@ -62,6 +63,14 @@ def test_dataclasses_are_nodes_of_their_names():
     assert trees.decode(forest) == [("Node", ("Node", ("Leaf", 1.0), ("Leaf", 2.0)), ("Leaf", 3.0))]
     build = lambda name, parts: Leaf(parts) if name == "Leaf" else Node(*parts)
     assert trees.decode(forest, build) == [value]
+
+
+def test_fields_of_dataclasses_are_a_dict_where_it_is_declared():
+    trees = C.Inductive(Leaf=C.Tensor(), Node={"right": C.Rec, "left": C.Rec})
+    (found,) = trees.decode(trees.encode([Node(left=Leaf(1.0), right=Leaf(2.0))]))
+    assert found == ("Node", {"left": ("Leaf", 1.0), "right": ("Leaf", 2.0)})
+    with pytest.raises(C.errors.MalformedError, match="other parts than its constructor 'Node'"):
+        C.Inductive(Leaf=C.Tensor(), Node={"l": C.Rec, "r": C.Rec}).encode([Node(Leaf(1.0), Leaf(2.0))])
 
 
 def test_a_view_reads_other_objects():
@@ -183,3 +192,51 @@ def test_one_tree_is_no_list_of_trees(one):
 def test_no_forest_is_not_decoded():
     with pytest.raises(C.errors.ArgumentError, match=r"decode takes a forest(.|\n)*encode"):
         C.Inductive(nil=(), cons=(C.Tensor(), C.Rec)).decode(3)
+
+
+ALGEBRA = {"leaf": lambda x: x * x, "node": lambda left, v, right: left * v + right}
+
+
+def test_a_gradient_has_no_trees_before_its_payloads_are_put_into_the_forest():
+    forest = TREE.encode([("node", ("leaf", 1.0), 2.0, ("leaf", 3.0))])
+    gradient = grad(lambda forest: C.cata(TREE)(ALGEBRA, forest)[0])(forest)
+    with pytest.raises(C.errors.ArgumentError, match=r"no nodes(.|\n)*replace\(forest, payloads=gradient.payloads\)"):
+        TREE.decode(gradient)
+    (found,) = TREE.decode(replace(forest, payloads=gradient.payloads))  # x² v + y²
+    assert found == ("node", ("leaf", 4.0), 1.0, ("leaf", 6.0))
+
+
+@pytest.mark.parametrize("other", [LIST, C.Inductive(leaf=C.Tensor(), knot=(C.Rec, C.Tensor(), C.Rec))], ids=repr)
+def test_a_forest_of_another_type_is_not_decoded(other):
+    forest = TREE.encode([LEAF])
+    for reader, given in ((other, forest), (TREE, C.annotate(TREE)(ALGEBRA, forest))):
+        with pytest.raises(C.errors.ArgumentError, match=r"of another type(.|\n)*T.annotated"):
+            reader.decode(given)
+
+
+@pytest.mark.parametrize("traced", [jax.jit, jax.vmap, lambda f: jax.jit(ccc(f))])
+def test_values_that_python_does_not_know_are_neither_encoded_nor_decoded(traced):
+    forests = jax.tree.map(lambda *rows: jnp.stack(rows), *[TREE.encode([("leaf", x)]) for x in (1.0, 2.0)])
+    for run in (
+        lambda: traced(lambda x: TREE.encode([("leaf", x)]).payloads["leaf"])(jnp.ones(2)),
+        lambda: traced(lambda forest: TREE.decode(forest)[0][1])(forests),
+    ):
+        with pytest.raises(C.errors.TracedBranchError, match="trees are read by Python") as caught:
+            run()
+        assert "test_encoding.py" in str(caught.value) and "replace(forest, payloads=...)" in str(caught.value)
+
+
+def test_hints_are_about_what_was_given():
+    step = lambda self, x: jax.lax.cond(x < 1.0, lambda: x, lambda: jax.grad(self)(x - 1.0))
+    hints = {
+        "is the nearest": lambda: TREE.encode([LEAF], width=0),
+        "ints of Python": lambda: TREE.encode([LEAF], width=1.5),
+        "a fold is of a type first": lambda: C.cata(3),
+        "of a recursion the whole is": lambda: fix(step, C.Tensor())(3.0),
+    }
+    for words, run in hints.items():
+        with pytest.raises(C.errors.DiffcurryError, match=rf"hint: .*{words}"):
+            run()
+    with pytest.warns(C.errors.DetachedWarning, match=r"test_encoding.py(.|\n)*payloads=") as warned:
+        grad(lambda x: x * C.cata(TREE)(ALGEBRA, TREE.encode([("leaf", x)]))[0])(2.0)
+    assert {each.filename for each in warned} == {__file__}

@@ -195,8 +195,9 @@ def test_under_jit_only_what_is_captured_is_known():
 
 
 def test_a_number_that_python_takes_out_carries_no_derivative_and_this_is_said():
-    with pytest.warns(DetachedWarning, match=r"test_asking.py:\d+: .*math.sin"):
+    with pytest.warns(DetachedWarning, match=r"test_asking.py:\d+: .*math.sin") as warned:
         assert grad(lambda x: math.sin(x) * x)(2.0) == np.float32(math.sin(2.0))
+    assert warned[0].filename == __file__
 
 
 def test_nothing_is_said_of_what_is_held_fixed(recwarn):

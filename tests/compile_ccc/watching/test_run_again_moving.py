@@ -77,6 +77,10 @@ def to_the_end():
     return lambda: next(single) + next(single, 4.0)
 
 
+def part_of(iterator, place=0):
+    return lambda: next(iterator)[place]
+
+
 MOVING = {
     "an iterator in a module": in_the_module,
     "iterators within others": nested,
@@ -99,7 +103,16 @@ LOST = {
     "a dictionary": lambda: partial(next, iter(dict.fromkeys(NUMBERS))),
     "a slice": lambda: partial(next, itertools.islice(NUMBERS, 6)),
     "at its end": to_the_end,
+    "a range": lambda: partial(next, iter(range(2, 9))),
+    "a range of large numbers": lambda: partial(next, iter(range(2, 2**70, 3))),
+    "an array, flat": lambda: partial(next, np.array(NUMBERS).flat),
+    "NumPy's pairs": lambda: part_of(np.broadcast(NUMBERS, 1.0)),
+    "NumPy's entries": lambda: part_of(np.ndenumerate(NUMBERS), 1),
+    "NumPy's indices": lambda: part_of(np.ndindex(2, 3), 1),
+    "NumPy's iterator": lambda: partial(next, np.nditer(np.array(NUMBERS))),
 }
+STANDING = ["a generator", "numbers", "numbered", "a range", "a range of large numbers", "an array, flat"]
+STANDING += ["NumPy's pairs", "NumPy's entries"]  # which tell where they stand
 
 
 @jax.custom_jvp
@@ -144,9 +157,16 @@ def test_what_cannot_be_put_back_is_told(name, why):
         taken(LOST[name](), grad, why)
 
 
+@pytest.mark.parametrize("name", sorted(LOST.keys() - {"at its end"}))
+def test_each_call_takes_the_next(name):
+    take, right = LOST[name](), LOST[name]()
+    derivative = grad(lambda x: x * float(take()))
+    np.testing.assert_allclose([derivative(2.0) for _ in range(3)], [float(right()) for _ in range(3)], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", LOST)
 def test_it_is_no_loss_where_nothing_is_taken_or_asked(name):
     take, right = LOST[name](), LOST[name]()
     assert grad(lambda x: x * take())(2.0) == right()
-    held = [LOST["a generator"](), LOST["numbers"](), LOST["numbered"]()]
+    held = [LOST[name]() for name in STANDING]
     assert grad(lambda x, n: x * {1: 3.0, 2: len(held)}[n])(2.0, 1) == 3.0

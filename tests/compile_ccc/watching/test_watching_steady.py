@@ -1,4 +1,7 @@
-"""What tells of nothing but its arguments is watched, or need not be: no program is traced anew because of it."""
+"""What tells of nothing but its arguments is watched, or need not be: no program is traced anew because of it.
+
+Of what Python itself keeps steady, a lock tells more: whether it is held.
+"""
 
 import functools
 import json
@@ -8,6 +11,7 @@ import os
 import os.path
 import pathlib
 import sys
+import threading
 import types
 
 import equinox as eqx
@@ -102,3 +106,12 @@ def test_the_variables_of_the_process_are_watched(monkeypatch):
     assert [float(slope(1.0)) for _ in range(3)] == [2.0] * 3
     monkeypatch.setenv("A_RATE", "3.0")
     assert float(slope(1.0)) == 3.0
+
+
+def test_whether_a_lock_is_held_is_asked_again():
+    lock = threading.Lock()
+    slope = grad(lambda x: x * (5.0 if lock.locked() else 2.0))
+    assert slope(1.0) == 2.0
+    with lock:
+        assert [slope(1.0), slope(1.0)] == [5.0, 5.0]
+    assert slope(1.0) == 2.0

@@ -17,6 +17,8 @@ def test_errors_name_the_constructor():
     with pytest.raises(C.errors.UnsupportedError, match="the function of the constructor 'leaf' gives functions"):
         returned = lambda x: function(lambda y: y * x, C.Tensor())
         C.cata(TREE)({"leaf": returned, "node": lambda a, v, b: a}, forest)
+    with pytest.raises(C.errors.LoopError, match="'node' does not give states for the nodes below"):
+        C.inherit(TREE)({"node": lambda s, parts: (s, s)}, jnp.ones(1), forest)
     for functions, x in (({"leaf": leaf}, forest), ({"leaf": leaf, "node": leaf}, 1.0), (leaf, forest)):
         with pytest.raises(C.errors.CompositionError, match="the domain of cata"):
             C.cata(TREE)(functions, x)
