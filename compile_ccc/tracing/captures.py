@@ -122,11 +122,12 @@ class _Reader:
         self.met.append(value)
         if isinstance(value, np.ndarray):
             self.shared.append(value)
-            self.seen[id(value)] = (len(self.seen), Keep(value))
+            plan = Keep(value)
+            self.seen[id(value)] = (len(self.seen), plan)
             if value.dtype.hasobject:
-                return self.object(value), Keep(value)
+                return self.object(value), plan
             self.watch.array(value)
-            return ("code", key_of(value)), Keep(value)
+            return ("code", key_of(value)), plan
         runs = type(value) is types.FunctionType
         parts = _parts(value) if depth < _DEEP or runs else None
         if parts is None or len(parts) > _LONG:
