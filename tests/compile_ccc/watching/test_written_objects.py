@@ -102,7 +102,9 @@ def counted(x, a, b):
 
 
 @pytest.mark.parametrize(
-    "f, value", [(appended, []), (counted, [1.0]), (counted, np.ones(2)), (counted, np.ones(2, int))], ids=str
+    "f, value",
+    [(appended, []), (counted, [1.0]), (counted, np.ones(2)), (counted, np.ones(2, int))],
+    ids=["a list that grows", "a list", "an array", "an array of ints"],
 )
 def test_what_is_changed_and_has_two_places_is_refused(f, value):
     for run in (
