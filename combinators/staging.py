@@ -61,17 +61,17 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
     What JAX worked out as it traced a program is read off that program.
     """
     key = _key(operation, params, types, setting)
-    found = _found(key)
+    found = None if key is None else _known.get(key)
+    if found is None and key is not None:
+        for unread in _unread.take():
+            _read(*unread)
+        found = _known.get(key)
     if found is None:
-        found = _worked_out(operation, params, types)
+        given, effects = operation.abstract_eval(*types, **params)
+        found = list(given) if operation.multiple_results else [given], effects
         if key is not None:
             _known.put(key, found)
     return found
-
-
-def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known | None:
-    """The results and effects of an operation without programs, if it was met before."""
-    return _found(_key(operation, params, types, setting))
 
 
 def variable_of(tracer: Any) -> Any:
@@ -97,20 +97,6 @@ def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting
         return operation, frozenset(params.items()), types, setting
     except TypeError:
         return None
-
-
-def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
-    found, effects = operation.abstract_eval(*types, **params)
-    return list(found) if operation.multiple_results else [found], effects
-
-
-def _found(key: Any) -> Known | None:
-    found = _known.get(key)
-    if found is None and len(_unread):
-        for unread in _unread.take():
-            _read(*unread)
-        found = _known.get(key)
-    return found
 
 
 def _read(jaxpr: Any, setting: Any) -> None:

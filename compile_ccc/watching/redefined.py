@@ -26,8 +26,8 @@ from compile_ccc.watching.ran import is_odd, is_own
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts are data, and hold no functions
-_NOTHING = PLAINEST.union(DESCRIPTORS)
-_CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
+_NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType,))  # classes of what holds no function, or is asked by name
+_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict})
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
 
@@ -57,7 +57,7 @@ def _reached(f: Any) -> list[Any]:
         if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS)):
             continue
         seen[id(value)] = value
-        if has_rule(value):
+        if kind not in _CALLERS and has_rule(value):
             if is_global_of_jax(value):
                 continue
             found.append(value)
@@ -85,12 +85,12 @@ def _parts(value: Any) -> Iterable[Any]:
             return [part for kind in value.__mro__[:-1] for part in vars(kind).values()] if own else ()
         case types.ModuleType():
             return ()
-        case Mapping():
-            return value.values() if len(value) <= _LONG else ()
-        case Sequence() | Set():
-            return value if len(value) <= _LONG else ()
-        case _:
+        case _ if not hasattr(type(value), "__len__") or not isinstance(value, Mapping | Sequence | Set):
             return (*getattr(value, "__dict__", {}).values(), type(value))
+        case _ if len(value) > _LONG:
+            return ()
+        case _:
+            return value.values() if isinstance(value, Mapping) else value
 
 
 def _read(f: types.FunctionType) -> list[Any]:

@@ -133,7 +133,6 @@ class _Spec:
 
 @differential
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    infer(Eval(), (f, x))
     space = space_named(spec.functions)
     arguments = [x] if spec.arity == 1 else list(x)
     check_environments([arguments[i] for i in spec.asked], space)
@@ -157,6 +156,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
 
 def gradient(f: Closure, x: Any) -> Any:
     """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
+    infer(Eval(), (f, x))
     return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
 
 
