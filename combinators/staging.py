@@ -61,11 +61,7 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
     What JAX worked out as it traced a program is read off that program, which has `said` it.
     """
     try:
-        key = (
-            None
-            if next(iter(jex.jaxprs_in_params(params)), None) is not None
-            else (operation, frozenset(params.items()), types, setting)
-        )
+        key = None if params and holds_programs(params) else (operation, frozenset(params.items()), types, setting)
     except TypeError:  # a parameter has no hash
         key = None
     found = None if key is None else _known.get(key)
@@ -89,7 +85,7 @@ def variable_of(tracer: Any) -> Any:
 
 def holds_programs(params: dict[str, Any]) -> bool:
     """Whether an operation with these parameters has programs in them."""
-    return next(iter(jex.jaxprs_in_params(params)), None) is not None
+    return bool(params) and next(iter(jex.jaxprs_in_params(params)), None) is not None
 
 
 _known: Table[Any, Known] = Table("results of operations", entries=8192)

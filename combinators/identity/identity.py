@@ -55,16 +55,18 @@ class Interned:
     fill: ClassVar[Any]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults, puts, check = _fields(cls)
-        if keywords or len(arguments) != len(names):
-            missing = len(names) - len(arguments)
+        names, defaults, puts, check, count = _fields(cls)
+        if keywords or len(arguments) != count:
+            missing = count - len(arguments)
             if keywords or missing > len(defaults):
                 term = object.__new__(cls)
                 term.fill(*arguments, **keywords)
                 return cls(*[getattr(term, name) for name in names])
             arguments += defaults[-missing:]
         parts = [
-            a if (kind := type(a)) in OWN_KEYS or (kind is tuple and constructors.issuperset(map(type, a))) else key_of(a)
+            a
+            if (kind := type(a)) in OWN_KEYS or (kind is tuple and constructors.issuperset(map(type, a)))
+            else key_of(a)
             for a in arguments
         ]
         key = (cls, *parts)
@@ -93,7 +95,7 @@ class Interned:
 
 
 constructors: set[type] = set()  # the classes of terms
-OWN_KEYS = {str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray}  # what equals its like alone; terms, too
+OWN_KEYS = {int, str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray}  # what equals its like alone; terms too
 
 
 def are_terms(values: Sequence[Any]) -> bool:
@@ -117,8 +119,8 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any]:
-    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and what checks them.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any, int]:
+    """Of a kind of term the names of its fields, the defaults of the last ones, what sets and checks them; their count.
 
     There are no defaults if something else is made of them.  What is frozen is set by its slots, `depth` and `programs`
     first.
@@ -134,7 +136,7 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
     check = getattr(term, "__post_init__", None)
     puts = [getattr(term, name).__set__ for name in ("depth", "programs", *names)]
-    return tuple(names), () if check else tuple(defaults[first:]), puts, check
+    return tuple(names), () if check else tuple(defaults[first:]), puts, check, len(names)
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:

@@ -67,7 +67,7 @@ def held_tracers(program: Any) -> list[Any]:
 
 def held_functions(program: Any) -> list[Any]:
     """The functions in a program of JAX, and in the programs in it."""
-    functions, seen, waiting = [], set[Any](), [program]
+    functions, seen, waiting, whole = [], set[Any](), [program], program
     while waiting:
         program = waiting.pop()
         if program in seen or _without_functions.get(program):
@@ -87,8 +87,8 @@ def held_functions(program: Any) -> list[Any]:
                 elif _is_jaxs(kind) and callable(value) and is_dataclass(value):  # a callback of the host
                     functions += [getattr(value, field.name) for field in fields(value)]
     if not functions:
-        for program in seen:
-            _without_functions.put(program, True)
+        for inner in seen - {whole}:  # which others may hold, too
+            _without_functions.put(inner, True)
     return functions
 
 

@@ -212,8 +212,12 @@ def _parameters(f: Callable[..., Any]) -> list[str]:
 
 def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
     """The function whose code says the signature of f, which is quicker to read, and how many arguments it has of f."""
-    bound = f if type(f) is types.MethodType else None
-    function = f if bound is None else bound.__func__
+    kind, given = type(f), 1
+    if kind is types.FunctionType:
+        function, given = f, 0
+    elif kind is types.MethodType:
+        function = f.__func__
+    else:  # an object that can be called
+        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else getattr(kind, "__call__", None)
     is_plain = type(function) is types.FunctionType and not function.__dict__
-    given = 0 if bound is None else 1
     return (function, given) if is_plain and given <= function.__code__.co_argcount else (None, 0)

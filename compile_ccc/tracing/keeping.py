@@ -119,7 +119,7 @@ class Tracee:
         self.f, self.captured, self.dom, self.arity, self.given = f, captured, dom, arity, given
         self.levels = 0  # of rules that are looked into
         self.types = [argument_type(v) for v in captured.values]
-        leaves, self.form = jax.tree.flatten((dom, self.types))
+        leaves, self.form = jax.tree_util.default_registry.flatten((dom, self.types), None)
         types = tuple([(t.shape, t.dtype, t.weak) if type(t) is Tensor else t for t in leaves])
         self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
         self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]

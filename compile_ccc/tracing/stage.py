@@ -45,6 +45,8 @@ from compile_ccc.watching.before import Before
 from compile_ccc.watching.handed import Handed, Written, write
 from compile_ccc.watching.watch import NOTHING, Watch
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
 
 def trace_anew(
     f: Callable[..., Any],
@@ -78,7 +80,7 @@ def trace_anew(
     environment = Context(*[x.type for x in lam.free])
     code = translate(lam)
     value = stated(code, environment)
-    if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
+    if not any(map(is_function, _flatten(cod, None)[0])):  # of a function that comes out, inference knows the code
         for known in dict.fromkeys((code, value)):
             note(known, environment, lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
@@ -112,7 +114,7 @@ def stage(
     written: tuple[Written, ...] = ()
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
-    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    structs = [struct(leaf) for leaf in _flatten((types, dom), None)[0]]
     inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
