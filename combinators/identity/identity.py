@@ -95,7 +95,13 @@ class Interned:
 
 
 constructors: set[type] = set()  # the classes of terms
-OWN_KEYS = {int, str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray}  # what equals its like alone; terms too
+OWN_KEYS = {
+    int,
+    str,
+    type(None),
+    jax.tree_util.PyTreeDef,
+    jax.core.ShapedArray,
+}  # what equals its like alone, as terms do
 
 
 def are_terms(values: Sequence[Any]) -> bool:

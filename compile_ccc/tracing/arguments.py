@@ -218,6 +218,6 @@ def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
     elif kind is types.MethodType:
         function = f.__func__
     else:  # an object that can be called
-        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else getattr(kind, "__call__", None)
+        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else callable(f) and kind.__call__
     is_plain = type(function) is types.FunctionType and not function.__dict__
     return (function, given) if is_plain and given <= function.__code__.co_argcount else (None, 0)

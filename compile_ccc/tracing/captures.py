@@ -56,7 +56,9 @@ def captures(f: Any) -> Captured:
     """Reads the captures of a Python function, a partial application, or any callable pytree."""
     reader = _Reader({}, frozenset())
     key, plan = reader.read(f, "f")
-    while not reader.written.keys().isdisjoint(reader.variables) or not reader.notes.isdisjoint(reader.seen):
+    while (reader.written and not reader.written.keys().isdisjoint(reader.variables)) or (
+        reader.notes and not reader.notes.isdisjoint(reader.seen)
+    ):
         # it was found out later that variables are set, or that notes are read
         reader = _Reader(reader.written, reader.are_read | (reader.notes & reader.seen.keys()))
         key, plan = reader.read(f, "f")

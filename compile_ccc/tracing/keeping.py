@@ -122,8 +122,10 @@ class Tracee:
         leaves, self.form = jax.tree_util.default_registry.flatten((dom, self.types), None)
         types = tuple([(t.shape, t.dtype, t.weak) if type(t) is Tensor else t for t in leaves])
         self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
-        self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
-        self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
+        self.inputs = [*captured.values, *given.leaves]
+        self.inputs += [None for _ in leaves[len(self.inputs) :]]
+        start = len(self.types)
+        self.varied = {start + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
 
     def code(self) -> tuple[int, ...]:

@@ -62,9 +62,9 @@ def trace_anew(
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
         program, cod, fixed, answers, written = stage(f, captured, types, dom, arity, own, fixed, given)
-        if program.consts:
+        if found := program.consts:
             check_captured(program.jaxpr)
-        constants = [own.value(c) for c in program.consts]
+        constants = [own.value(c) for c in found]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read_program(
         program.jaxpr,
@@ -129,7 +129,7 @@ def stage(
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied, written
         runs.append(True)
-        handed, written = Handed((), ()), ()
+        handed, written = None, ()
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
             asked.begin(leaves)
@@ -145,17 +145,17 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            handed = Handed(given.own, arguments) if len(given.own) == arity else handed
+            handed = Handed(given.own, arguments) if given.own and len(given.own) == arity else None
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
-            written = tuple(handed.written(asked.settled, f))
+            written = () if handed is None else tuple(handed.written(asked.settled, f))
             copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
         except Exception as error:
-            written = tuple(handed.written(asked.settled, f))
+            written = () if handed is None else tuple(handed.written(asked.settled, f))
             error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
             raise
         finally:
@@ -186,11 +186,11 @@ def stage(
             return attempt(tuple(sorted({*known, *more})))
         held = rules.held_tracers(program.jaxpr)
         own.rules_capture = bool(held)
-        if mapped(held) and not live:
+        if held and mapped(held) and not live:
             live = True
             return attempt(known)
         more = [i for i, v in inside.items() if any(v() is t for t in held)]
-        if not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
+        if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
             more = sorted(set(knowable()) - set(known))
         if more:
             return attempt((*known, *more))

@@ -127,9 +127,10 @@ def is_odd(kind: type) -> bool:
         own = base.__dict__
         if "__class__" in own and is_own(file_of(base.__module__)):
             return True
-        asked = own["__getattribute__"] if "__getattribute__" in own else None
-        if type(asked) is types.FunctionType and is_own(asked.__code__.co_filename):
-            return True
+        if "__getattribute__" in own:
+            asked = own["__getattribute__"]
+            if type(asked) is types.FunctionType and is_own(asked.__code__.co_filename):
+                return True
     return False
 
 

@@ -7,7 +7,6 @@ of the rules has changed that a function reaches which is traced.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -21,14 +20,14 @@ from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, has_rule, is_empty, is_global_of_jax, walked
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, own_file
+from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, file_of, own_file
 from compile_ccc.watching.ran import is_odd, is_own
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts are data, and hold no functions
 _NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType, types.BuiltinFunctionType, np.ndarray))  # what holds none
 _ABOUT = frozenset({"__annotations__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"})  # of classes
-_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict})
+_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict, set, frozenset})
 _CONTAINERS = (Mapping, Sequence, Set)
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
@@ -50,12 +49,12 @@ def has_lasting_rules(f: Any) -> bool:
 def _reached(f: Any) -> list[Any]:
     """The users' functions with rules that a function can call, as far as variables and attributes tell."""
     found: list[Any] = []
-    waiting, seen = [f], set[int]()
+    waiting, seen = [f], dict[int, bool]()
     for value in waiting:  # which grows, and holds what is in it, so that no other value takes its place
         kind, number = type(value), id(value)
         if number in seen:
             continue
-        seen.add(number)
+        seen[number] = True
         if kind not in _CALLERS:
             if is_odd(kind) or isinstance(value, _NO_CALLERS):
                 continue
@@ -83,7 +82,7 @@ def _parts(value: Any) -> Iterable[Any]:
         case functools.partial():
             return (value.func, *value.args, *value.keywords.values())
         case type():
-            own = is_own(own_file(sys.modules.get(value.__module__)))
+            own = is_own(file_of(value.__module__))
             entries = [entry for kind in value.__mro__[:-1] for entry in kind.__dict__.items()] if own else ()
             return [part for name, part in entries if name not in _ABOUT]
         case types.ModuleType():
