@@ -160,7 +160,8 @@ class _Room:
     def heighten(self, limit: int) -> None:
         """Undoes `lower`."""
         with self.lock:
-            sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
+            if sys.getrecursionlimit() < limit:
+                sys.setrecursionlimit(limit)
 
 
 def _frames() -> int:

@@ -77,12 +77,12 @@ def trace_anew(
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
     sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
-    environment = Context(*[x.type for x in lam.free])
+    captured_types = [x.type for x in lam.free]
     code = translate(lam)
-    value = stated(code, environment)
+    value = stated(code, captured_types)
     if not any(map(is_function, _flatten(cod, None)[0])):  # of a function that comes out, inference knows the code
         for known in dict.fromkeys((code, value)):
-            note(known, environment, lam.parameter.type, cod)
+            note(known, Context(*captured_types), lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
     return Traced(
