@@ -35,6 +35,7 @@ from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown
 from tangents.spaces.space import Representation, Represented, Space
 
+_NO_TRACE = nullcontext()
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
@@ -49,7 +50,7 @@ def differential(f: Callable[..., Any]) -> Any:
         if any(map(is_unknown, _flatten(arguments, is_unknown)[0])):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
-            with complaints(), active(closed=True) if in_lambda() else nullcontext():
+            with complaints(), active(closed=True) if in_lambda() else _NO_TRACE:
                 return from_records(with_own_exceptions(with_origins, partial(direct, static), *arguments))
         except jax.errors.UnexpectedTracerError as error:
             if isinstance(error, DiffcurryError):

@@ -80,8 +80,9 @@ def trace_anew(
     captured_types = [x.type for x in lam.free]
     code = translate(lam)
     value = stated(code, captured_types)
-    if not any(map(is_function, _flatten(cod, None)[0])):  # of a function that comes out, inference knows the code
-        for known in dict.fromkeys((code, value)):
+    lasts = read is NOTHING  # or it is traced at each call, and its code may be another then
+    if lasts and not any(map(is_function, _flatten(cod, None)[0])):  # inference knows the code of one that comes out
+        for known in {code, value}:
             note(known, Context(*captured_types), lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()

@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from combinators.identity.bytecode import names_of
+from combinators.identity.bytecode import Names, names_of
 from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, has_rule, is_empty, is_global_of_jax, walked
+from combinators.memo import remembered
 from combinators.types import Opaque
 from combinators.values import Closure
 from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, file_of, own_file
@@ -72,7 +73,8 @@ def _parts(value: Any) -> Iterable[Any]:
         case types.FunctionType():
             held = [cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell)]
             defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__.values() if value.__kwdefaults__ else ())]
-            return held + defaults + (_read(value) if is_own(value.__code__.co_filename) else [])
+            names = _own_names(value.__code__)
+            return held + defaults + (_read(names, value.__globals__) if names and names.loaded else [])
         case types.MethodType():
             return (value.__self__, value.__func__)
         case staticmethod() | classmethod():
@@ -97,9 +99,14 @@ def _parts(value: Any) -> Iterable[Any]:
             return value.values() if isinstance(value, dict | Mapping) else value
 
 
-def _read(f: types.FunctionType) -> list[Any]:
+@remembered(entries=4096)
+def _own_names(code: types.CodeType) -> Names | None:
+    """What the code of a function of the user's says of it."""
+    return names_of(code) if is_own(code.co_filename) else None
+
+
+def _read(names: Names, variables: dict[str, Any]) -> list[Any]:
     """What a function reads by global names; of modules, the attributes of the names that it uses."""
-    names, variables = names_of(f.__code__), f.__globals__
     read = [variables[name] for name in names.loaded if name in variables]
     for module in [value for value in read if issubclass(type(value), types.ModuleType)]:
         own = vars(module) if is_own(own_file(module)) else {}
