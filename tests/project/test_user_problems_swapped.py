@@ -6,7 +6,6 @@ files with users' problems.
 """
 
 from collections import namedtuple
-from functools import partial
 from math import cos, exp, sin, sqrt, tanh
 
 import jax
