@@ -77,15 +77,16 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
 
 def called(eqn: Any) -> Any:
     """The program of a call; None for any other equation."""
-    match eqn.primitive.name:
-        case "jit":
-            return eqn.params["jaxpr"]
-        case "closed_call" | "eval_jaxpr":
-            return eqn.params["call_jaxpr"]
-        case "remat_opt":  # the forward pass of a custom_vjp with optimize_remat
-            return eqn.params["fwd_jaxpr"]
-        case _:
-            return None
+    where = CALLS.get(eqn.primitive.name)
+    return None if where is None else eqn.params[where]
+
+
+CALLS = {  # operations that are calls, with the parameter that is the program
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
+    "remat_opt": "fwd_jaxpr",  # the forward pass of a custom_vjp with optimize_remat
+}
 
 
 OF_REFS = frozenset({"new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate"})  # operations
