@@ -183,7 +183,8 @@ def says_no_rule(error: Exception) -> bool:
 
     What a rule of the user's raises by itself, it does not.
     """
-    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, _OTHERS)
+    kinds = ValueError | TypeError | NotImplementedError | AssertionError
+    known = isinstance(error, kinds) and not isinstance(error, _OTHERS)
     missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
     own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))
