@@ -47,7 +47,7 @@ def with_own_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keyword
             expected="operations that XLA has, or that are written down for it",
             got=str(error),
             line=line_of_error(error),
-            hint="jax.jit of the function fails alike; register the operation by jax.interpreters.mlir.register_lowering",
+            hint="jax.jit fails alike; jax.interpreters.mlir.register_lowering tells XLA of the operation",
         ) from error
 
 
