@@ -49,6 +49,13 @@ class Pushforward:
     """The derivative of a function at a point, as a value: a pytree that is called with one tangent for each primal."""
 
     def __init__(self, linear: Closure | FunctionValue, ends: Ends):
+        if not isinstance(ends, Ends):
+            raise ArgumentError(
+                "derivatives are not made by hand",
+                expected="what linearize(f, x) gives",
+                got=repr(ends),
+                hint="custom(f, pullback) is f with a derivative of your own",
+            )
         self.linear, self._ends = linear, ends
 
     @deep
