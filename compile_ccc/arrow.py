@@ -254,11 +254,18 @@ def _closed_over(
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     own = [leaves_of(argument) for argument in arguments]
     leaves = tuple([leaf for some in own for leaf in some])
+    is_asked = [i in asked for i, some in enumerate(own) for _ in some]
+    whole = [type(leaf) is not float and _is_whole(leaf) for leaf in leaves]
+    varied = frozenset([i for i in range(len(leaves)) if is_asked[i] and not whole[i]])
     if len(asked) == len(arguments):
-        return Given(leaves, frozenset(range(len(leaves))))
-    varied = [i in asked for i, some in enumerate(own) for _ in some]
+        return Given(leaves, varied)
     kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
-    return Given(leaves, frozenset([i for i, is_varied in enumerate(varied) if is_varied]), kept, order_of(kept))
+    return Given(leaves, varied, kept, order_of(kept))
+
+
+def _is_whole(leaf: Any) -> bool:
+    """Whether a leaf is a whole number or a truth value, or an array of those: it has no other tangent than zero."""
+    return isinstance(leaf, int) or getattr(getattr(leaf, "dtype", None), "kind", "") in tuple("biu")
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:

@@ -200,7 +200,9 @@ class Traced(jax_traces.Tracing):
         asked = running.get(id(self))
         if asked is not None and asked.numbers and not keywords and _is_number(c):
             with jax_traces.evaluating():
-                c = jnp.asarray(c)  # no literal: the next number is in the same program
+                c = jnp.array(c)  # no literal: the next number is in the same program
+        elif asked is not None and isinstance(c, np.ndarray):
+            c = asked.constant(c)
         return asking(super().new_const(c, *arguments, **keywords))
 
 
