@@ -213,11 +213,13 @@ def _parameters(f: Callable[..., Any]) -> list[str]:
 def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
     """The function whose code says the signature of f, which is quicker to read, and how many arguments it has of f."""
     kind, given = type(f), 1
+    function: Any = None
     if kind is types.FunctionType:
         function, given = f, 0
     elif kind is types.MethodType:
         function = f.__func__
-    else:  # an object that can be called
-        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else callable(f) and kind.__call__
-    is_plain = type(function) is types.FunctionType and not function.__dict__
-    return (function, given) if is_plain and given <= function.__code__.co_argcount else (None, 0)
+    elif callable(f) and not (hasattr(f, "__wrapped__") or hasattr(f, "__signature__")):  # an object
+        function = kind.__call__
+    if type(function) is not types.FunctionType or function.__dict__ or function.__code__.co_argcount < given:
+        return None, 0
+    return function, given
