@@ -129,7 +129,8 @@ class Known(Asking):
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        asked = asked_of(self) if by_users() else None
+        whose = _whose(sys._getframe(1).f_code.co_filename)  # pyright: ignore[reportPrivateUsage]
+        asked = asked_of(self) if whose or (whose is None and by_users()) else None
         return type(self) if asked is None else asked.class_of(self)
 
     def __getattr__(self, name: str) -> Any:

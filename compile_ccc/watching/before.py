@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,9 +15,10 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators.errors import UnsupportedError, definition_line
-from compile_ccc.watching.foreign import DATA
+from compile_ccc.watching.foreign import DATA, own_file
 from compile_ccc.watching.moving import Return, is_iterator, standing
 from compile_ccc.watching.places import Unwatched
+from compile_ccc.watching.ran import is_own
 from compile_ccc.watching.reached import Walk
 from compile_ccc.watching.watch import BYTES, bytes_of
 
@@ -46,6 +48,17 @@ class Lenient(Walk):
 
     def large(self, value: Any) -> None:
         """A container of more than can be looked into."""
+
+    def modules(self) -> None:
+        """Their variables, if they are of the user's program, and not what these hold: that can be all there is."""
+        super().modules()
+        for module in list(sys.modules.values()):
+            if is_own(own_file(module)):
+                self.variables(vars(module))
+
+    def variables(self, variables: dict[str, Any]) -> None:
+        """The variables of a module."""
+        self.watch.container(variables)
 
 
 class Before(Lenient):

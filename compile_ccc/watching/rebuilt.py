@@ -23,7 +23,7 @@ from combinators.identity.bytecode import names_of
 from combinators.identity.rules import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
-from compile_ccc.watching.foreign import MISSING, attribute, has_attributes, slots_of
+from compile_ccc.watching.foreign import MISSING, PARTS, attribute, has_attributes, slots_of
 from compile_ccc.watching.ran import Replaced
 from compile_ccc.watching.watch import Variable
 
@@ -250,7 +250,7 @@ def is_guarded(value: Any) -> bool:
 
 def is_environment(value: Any) -> bool:
     """Whether a captured value is read anew at each call."""
-    if is_guarded(value) or has_attributes(value):
+    if type(value) in PARTS or is_guarded(value) or has_attributes(value):
         return False
     if isinstance(value, np.ndarray | np.generic):
         return bool(jnp.issubdtype(value.dtype, np.inexact))

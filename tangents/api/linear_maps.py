@@ -132,12 +132,13 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     """
     leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
     types = list(map(type_of, leaves))
-    if functions := [t for t in types if not isinstance(t, Tensor)]:
+    if others := [t for t in types if not isinstance(t, Tensor) or is_discrete(t)]:
+        discrete = isinstance(others[0], Tensor)
         raise ArgumentError(
-            "a linear function is transposed by its arrays",
-            expected="arrays, or jax.ShapeDtypeStruct",
-            got=functions[0],
-            hint="the transpose by what a function captured is tangents.grad",
+            "a linear function is transposed by its arrays of numbers that vary",
+            expected="arrays of floating-point or complex numbers, or jax.ShapeDtypeStruct",
+            got=others[0],
+            hint="make it a float, or capture it" if discrete else "tangents.grad finds what a function captured",
         )
     at = lambda *x: vjp(fun, *form.unflatten(x))[1]
     tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, types), opened=True)
