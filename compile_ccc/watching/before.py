@@ -188,7 +188,6 @@ class Still:
         if before is not None and (before.moves or not before.watch.stands()):
             raise _stuck(f, before.watch.reason or "what it changes itself")
 
-
     def reaches(self, value: Any) -> bool:
         """Whether the function has a value beside its arguments; of an array, one with its memory."""
         self._reach = self._reach or Before(self._roots(), looks=False)

@@ -9,6 +9,7 @@ from tests.mutants import (
     checks,
     of_choices,
     of_control,
+    of_effects,
     of_forward,
     of_lambdas,
     of_loops,
@@ -30,6 +31,7 @@ CHECKS = {
     **of_loops.CHECKS,
     **of_trees.CHECKS,
     **of_recursion.CHECKS,
+    **of_effects.CHECKS,
 }
 
 # By what is broken: the check that notices it, and the change.
@@ -46,6 +48,7 @@ MUTANTS = {
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,
+    **of_effects.MUTANTS,
 }
 
 

@@ -3,6 +3,8 @@
 Every function is linear in x, so its slope is its value at 1, which plain Python gives.
 """
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,13 +102,14 @@ def test_arguments_with_memory_in_common(overlaps):
 
 
 @pytest.mark.parametrize("dtype", [float, int, np.float32, np.float16])
-def test_a_view_of_a_captured_array_is_written_between_two_reads(dtype):
+@pytest.mark.parametrize("hold", [lambda part: [part], lambda part: SimpleNamespace(part=part)], ids=["list", "object"])
+def test_a_view_of_a_captured_array_is_written_between_two_reads(hold, dtype):
     whole = np.ones(4, dtype)
-    part = whole[:2]
+    held = hold(whole[:2])
 
     def f(x):
         before = x * whole[0]
-        part[0] = 3
+        (held[0] if isinstance(held, list) else held.part)[0] = 3
         return before + x * whole[0]
 
     assert grad(f)(1.0) == 1.0 + 3.0 and whole.tolist() == [3, 1, 1, 1]
