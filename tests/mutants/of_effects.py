@@ -1,7 +1,6 @@
 """Mutants of what functions change and read beside their arguments, and of what is left out or moved."""
 
 import weakref
-from collections.abc import Callable
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
@@ -9,46 +8,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import combinators as C
-from combinators import edges
-from combinators.errors import DiffcurryError
-from compile_ccc import optimise
-from compile_ccc.asking import beside
-from compile_ccc.optimiser import patterns
-from compile_ccc.optimiser.optimise import _by_numbers
+from compile_ccc.asking import beside, standing
 from compile_ccc.tracing import arguments, stage
 from compile_ccc.tracing.keeping import Tracee
 from compile_ccc.watching import before, handed, places, rebuilt, watch
 from tangents import grad
-from tangents.at_once import branches
-from tangents.primitives import missing
 from tests.mutants.breaking import Code
-from tests.mutants.checking import Check, holds
+from tests.mutants.checking import comes_to, in_turn
 
 LOOKUP = {1: 1.0, 2: 1.0}  # a number that is looked up is code, so that its function runs once more
 LARGE = 2**14 + 1
 SIN, EXP = C.primitive("sin"), C.primitive("exp")
 p0, p1 = C.proj(0), C.proj(1)
-
-
-def comes_to(right: Any, run: Callable[[], Any]) -> Check:
-    """What a program of Python comes to; refused for an error of ours."""
-
-    def check() -> list[str]:
-        try:
-            with np.errstate(all="ignore"):
-                got = run()
-        except (DiffcurryError, ValueError) as error:
-            got = "refused" if right == "refused" else f"{type(error).__name__}: {error}"
-        return [] if got == right else [f"{got} instead of {right}"]
-
-    return check
-
-
-def in_turn(derivative: Callable[..., Any], *calls: tuple[Any, ...]) -> list[float]:
-    return [float(derivative(*call)) for call in calls]
 
 
 def noted() -> Any:
@@ -184,31 +157,36 @@ class Kind(IntEnum):
     CUBE = 3
 
 
+def changed_by_a_part() -> Any:
+    def f(x, a):
+        part = a[1:]
+        part += 1.0
+        return jnp.sum(x * a)
+
+    return in_turn(grad(f), (jnp.float32(1.0), np.zeros(3, np.float32)))
+
+
+def changed_under_two_names() -> Any:
+    def f(x, a):
+        b = a * 2.0
+        c = b
+        b += 1.0
+        return jnp.sum(x * c)
+
+    return in_turn(grad(f), (jnp.float32(1.0), np.zeros(3, np.float32)))
+
+
+def sorted_in_place() -> Any:
+    def f(x, a):
+        b = 2.0 * a
+        b.sort()
+        return x * b[0]
+
+    return in_turn(grad(f), (jnp.float32(1.0), np.array([3.0, 1.0], np.float32)))
+
+
 def member() -> Any:
     return in_turn(grad(lambda x, kind: x**3 if kind is Kind.CUBE else x), (1.0, Kind.CUBE))
-
-
-def bisection(name: str, until: bool) -> Any:
-    loop = lambda d: lax.while_loop(lambda s: s < 1.0, lambda s: 2.0 * s, d)
-    f = loop if until else lambda d: d * d
-    f.__name__ = name
-    return in_turn(grad(jax.jit(f)), (2.0,))
-
-
-def chosen_products(w, v):
-    branch = lambda s: jnp.sin(w @ s / 9), lambda s: jnp.tanh(w.T @ s / 9) + w @ (s * s) / 50
-    return jnp.sum(lax.scan(lambda s, e: (lax.cond(e > 0, *branch, s), None), jnp.ones(12, w.dtype), v)[0])
-
-
-def products_of_numpy(w, v):
-    s = np.ones(12)
-    for e in v:
-        s = np.sin(w @ s / 9) if e > 0 else np.tanh(w.T @ s / 9) + w @ (s * s) / 50
-    return np.sum(s)
-
-
-def optimised(term: Any, *arguments: Any) -> Any:
-    return jax.tree.map(float, optimise(term)(*arguments))
 
 
 CHECKS = {
@@ -223,17 +201,10 @@ CHECKS = {
     "attributes in slots": comes_to([2.0, 4.0], in_slots),
     "a large array that is written late": comes_to("refused", written_late),
     "whether an array may be written": comes_to([2.0, 3.0], writeable),
+    "a part of an array, changed in place": comes_to([2.0], changed_by_a_part),
+    "what is computed, changed under two names": comes_to([3.0], changed_under_two_names),
+    "an array, sorted in place": comes_to([2.0], sorted_in_place),
     "a member of an enumeration": comes_to([3.0], member),
-    "a search of JAX's": comes_to("refused", lambda: bisection("eigh_tridiagonal", True)),
-    "a function with the name of a search": comes_to([4.0], lambda: bisection("eigh_tridiagonal", False)),
-    "a function that is no policy": comes_to("refused", lambda: C.checkpoint(SIN, policy=np.sin)),
-    "products in branches": holds(
-        chosen_products, C.Tensor((12, 12)), C.Tensor(4), meaning=products_of_numpy, spaces=("environment",), examples=2
-    ),
-    "a pair of a triple, optimised": comes_to((1.0, 2.0), lambda: optimised(C.prod(p0, p1), 1.0, 2.0, 3.0)),
-    "a component by its name, optimised": comes_to(
-        1.0, lambda: optimised(C.prod({"a": C.id, "b": C.id >> SIN}) >> C.proj("a"), 1.0)
-    ),
 }
 
 MUTANTS = {
@@ -272,33 +243,20 @@ MUTANTS = {
         Code(before.Before.check, "if not all(", "if not any([True]) and all("),
     ),
     "flags are not in the key": ("whether an array may be written", Code(Tracee.key, "v.flags.writeable", "True")),
+    "parts of arrays are arrays by themselves": (
+        "a part of an array, changed in place",
+        Code(standing._change, "array.base is not None or", ""),
+    ),
+    "nobody counts names": (
+        "what is computed, changed under two names",
+        Code(standing._change, "not 0 < references <= _references[0]", "not references"),
+    ),
+    "arrays are sorted as JAX does": (
+        "an array, sorted in place",
+        Code(standing._change, "not 0 < references <=", "not references <="),
+    ),
     "members are numbers": (
         "a member of an enumeration",
         Code(arguments._is_value, " or issubclass(type(leaf), Enum)", ""),
-    ),
-    "no function is a search": ("a search of JAX's", Code(missing._goes_on_until, "return True", "return False")),
-    "every function of the name is a search": (
-        "a function with the name of a search",
-        Code(missing._goes_on_until, "return False", "return True"),
-    ),
-    "any function is a policy": (
-        "a function that is no policy",
-        Code(edges._takes_any_keyword, "parameter.kind is parameter.VAR_KEYWORD", "True"),
-    ),
-    "of products in branches, one counts": (
-        "products in branches",
-        Code(branches._lifted, "sum(xs[1:], xs[0])", "xs[0]"),
-    ),
-    "a branch that is not taken gives ones": (
-        "products in branches",
-        Code(branches._giving, "jnp.zeros(", "jnp.ones("),
-    ),
-    "laws are applied to any tuple": (
-        "a pair of a triple, optimised",
-        Code(patterns.Pattern.right, "self.form not in (ANY, form) or", ""),
-    ),
-    "components are counted from the last": (
-        "a component by its name, optimised",
-        Code(_by_numbers, "Proj(i)", "Proj(len(parts) - 1 - i)"),
     ),
 }

@@ -13,6 +13,7 @@ from tests.mutants import (
     of_forward,
     of_lambdas,
     of_loops,
+    of_moves,
     of_recursion,
     of_refs,
     of_rows,
@@ -32,6 +33,7 @@ CHECKS = {
     **of_trees.CHECKS,
     **of_recursion.CHECKS,
     **of_effects.CHECKS,
+    **of_moves.CHECKS,
 }
 
 # By what is broken: the check that notices it, and the change.
@@ -49,6 +51,7 @@ MUTANTS = {
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,
     **of_effects.MUTANTS,
+    **of_moves.MUTANTS,
 }
 
 
