@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import jax
@@ -139,7 +140,7 @@ def holds_function(argument: Any) -> bool:
 
 
 def _is_value(leaf: Any) -> bool:
-    if has_attributes(leaf):
+    if has_attributes(leaf) or issubclass(type(leaf), Enum):  # members are told by what they are
         return False
     if type(leaf) is int and leaf.bit_length() > 31:
         return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
