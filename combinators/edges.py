@@ -121,13 +121,13 @@ def check_name(name: Any) -> None:
         raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
 
 
-def check_policy(policy: Any, line: str | None = None) -> None:
+def check_policy(policy: Any, line: Callable[[], str] | None = None) -> None:
     """Raises `ArgumentError` for what is no policy of a checkpoint; at this line, if it is not the running one."""
     if not (policy is None or callable(policy)):
         raise ArgumentError(
             "this is no policy of a checkpoint",
             expected="a function such as jax.checkpoint_policies.dots_saveable, or None",
             got=f"{policy!r} of type {type(policy).__name__}",
-            line=line,
+            line=line() if line else None,
             hint="it is asked, for each operation, whether what that gives is kept for the way back",
         )

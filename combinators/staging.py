@@ -105,6 +105,8 @@ def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) 
 
 
 def _found(key: Any) -> Known | None:
+    if key is None:
+        return None
     found = _known.get(key)
     if found is None and len(_unread):
         for unread in _unread.take():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count, filterfalse
 from operator import attrgetter
@@ -68,6 +68,13 @@ class Program:
         outputs, form = jax.tree.flatten(values)
         facts = (form, self.name, self.is_high)
         return Program.pruned(constants, self.variables[len(constants) :], outputs, self.equations, *facts)
+
+    def lean(self) -> tuple[Program, list[int]]:
+        """The program without the inputs that it does not read, and the numbers of those that it reads."""
+        read = {*filter(is_variable, chain(*map(_operands, self.equations), self.outputs))}
+        count = len(self.constants)
+        stay = [i for i, v in enumerate(self.variables[count:]) if v in read]
+        return replace(self, variables=self.variables[:count] + [self.variables[count + i] for i in stay]), stay
 
     def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
         """The program of some of its values from its constants and from others of its values, which are known."""
