@@ -30,8 +30,11 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
     return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
 
 
+CALLS = frozenset({"jit", "closed_call", "eval_jaxpr", "remat_opt"})  # operations
+
+
 def called(eqn: Any) -> Any:
-    """The program of a call; None for any other equation."""
+    """The program of a call, one of `CALLS`; None for any other equation."""
     match eqn.primitive.name:
         case "jit":
             return eqn.params["jaxpr"]

@@ -58,6 +58,11 @@ class Program:
         variables = [*[variable for variable, _ in kept], *inputs]
         return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
+    @cached_property
+    def operations(self) -> set[str]:
+        """The names of its operations, not counting those inside of others."""
+        return {e.primitive.name for e in self.equations}
+
     def only(self, numbers: Sequence[int]) -> Program:
         """The program of its outputs with these numbers."""
         return self.giving([self.outputs[i] for i in numbers])
@@ -129,8 +134,8 @@ class Program:
         return [i for i, v in enumerate(self.outputs) if (id(v) if type(v) is jex.Literal else v) not in zeros]
 
     @cached_property
-    def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int]]:
-        """The literals that it reads, its steps, and the places of its outputs: all that a copy of it takes.
+    def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int], set[str]]:
+        """The literals that it reads, its steps, the places of its outputs, what it does: all that a copy of it takes.
 
         A step is an equation with the places of its operands and the types of its results.  Variables have the first
         places, then come literals, then results in their order.
@@ -139,7 +144,7 @@ class Program:
         values = chain(self.variables, literals, *map(_results, self.equations))
         place = dict(zip(map(id, values), count(), strict=False)).__getitem__
         steps = [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
-        return literals, steps, [*map(place, map(id, self.outputs))]
+        return literals, steps, [*map(place, map(id, self.outputs))], self.operations
 
     @cached_property
     def jaxpr(self) -> Any:

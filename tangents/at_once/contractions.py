@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core.primitives import reshape_p
 
-from combinators import staging
 from combinators.memo import remembered
 from compile_ccc.jaxprs.compat import only_operation
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import applied, aval_of
+from compile_ccc.jaxprs.recorder import applied, aval_of, setting
 from compile_ccc.jaxprs.recording import record, run
 
 
@@ -44,7 +43,7 @@ def whole(rows: Any) -> Any:
 def summed(rows: Any, dtype: Any) -> Any:
     """The sum of rows."""
     rows = whole(rows)
-    return run(_sum(aval_of(rows), dtype, staging.settings()), [rows])[0]
+    return run(_sum(aval_of(rows), dtype, setting()), [rows])[0]
 
 
 @remembered(entries=1024)

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
-from jax.extend.core.primitives import transpose_p
+from jax.extend.core.primitives import dot_general_p, transpose_p
 
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import applied, aval_of
@@ -73,8 +73,6 @@ def _transposed(program: Program, fixed: dict[Any, Any]) -> tuple[Program, list[
     found: dict[Any, tuple[Any, Any]] = {}
 
     def rewritten(e: Any) -> Any:
-        if e.primitive.name != "dot_general":
-            return e
         axes, batch = e.params["dimension_numbers"]
         for at, v in enumerate(e.invars):
             is_fixed = type(v) is not jex.Literal and v in fixed and v.aval.ndim == 2 and tuple(axes[at]) == (1,)
@@ -87,7 +85,7 @@ def _transposed(program: Program, fixed: dict[Any, Any]) -> tuple[Program, list[
                 return e.replace(invars=operands, params={**e.params, "dimension_numbers": numbers})
         return e
 
-    equations = [rewritten(e) for e in program.equations]
+    equations = [rewritten(e) if e.primitive is dot_general_p else e for e in program.equations]
     variables = [*program.variables, *(v for v, _ in found.values())]
     facts = (program.form, program.name, program.is_high)
     return Program(program.constants, variables, program.outputs, equations, *facts), [x for _, x in found.values()]
