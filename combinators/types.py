@@ -243,12 +243,22 @@ def _tensor(type: Tensor | Function) -> Tensor:
 
 def is_discrete(type: Tensor) -> bool:
     """Whether the tangent space of a tensor type is the unit: integers, booleans, random keys (paper 003, figure 6)."""
-    return not jnp.issubdtype(type.dtype, np.inexact)
+    return _discrete(type.dtype)
+
+
+@remembered(entries=256)
+def _discrete(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, np.inexact)
 
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     """JAX's own word for a tensor type."""
-    return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
+    return _struct(type.shape, type.dtype, type.weak)
+
+
+@remembered(entries=4096)
+def _struct(shape: tuple[int, ...], dtype: Any, weak: bool) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
 @remembered(entries=8192)
