@@ -64,21 +64,21 @@ def run(program, *operands):
 
 def equation(eqn, operands):
     if eqn.primitive.name == "scan" and eqn.params["length"]:
-        return loop(eqn, operands, *compat.scan_arity(eqn.params))
+        return loop(compat.Scan.of(eqn), operands)
     if (program := inlined(eqn)) is not None:
         return run(program, *operands)
     result = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
     return result if eqn.primitive.multiple_results else [result]
 
 
-def loop(eqn, operands, constants, carry):
-    captured, state = operands[:constants], operands[constants : constants + carry]
-    rows = list(zip(*map(np.asarray, operands[constants + carry :]), strict=True)) or [()] * eqn.params["length"]
-    turn = reversed if eqn.params["reverse"] else list
+def loop(scan, operands):
+    captured, state, xs = scan.parts(operands)
+    rows = list(zip(*map(np.asarray, xs), strict=True)) or [()] * scan.length
+    turn = reversed if scan.reverse else list
     outputs = []
     for row in turn(rows):
-        results = run(eqn.params["jaxpr"], *captured, *state, *row)
-        state, outputs = results[:carry], [*outputs, results[carry:]]
+        results = run(scan.body, *captured, *state, *row)
+        state, outputs = results[: scan.carry], [*outputs, results[scan.carry :]]
     return [*state, *map(np.stack, zip(*turn(outputs), strict=True))]
 
 

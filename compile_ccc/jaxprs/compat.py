@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -18,10 +19,54 @@ from combinators.memo import ByObject, remembered
 from combinators.staging import program as program_of
 
 
-def scan_arity(params: dict[str, Any]) -> tuple[int, int]:
-    """How many operands of a `scan` equation are constants, and how many its carry."""
-    constants, carry, _ = params["ft_in"].unpack()
-    return len(list(constants)), len(list(carry))
+@dataclass(frozen=True)
+class Scan:
+    """A `scan` equation: its body, on so many constants, the state that it carries, and a row; and its other facts."""
+
+    body: Any
+    constants: int
+    carry: int
+    length: int
+    reverse: bool
+    unroll: int
+
+    @staticmethod
+    def of(eqn: Any) -> Scan:
+        """The parts of an equation."""
+        params = eqn.params
+        constants, carry, _ = params["ft_in"].unpack()
+        counts = len(list(constants)), len(list(carry))
+        return Scan(params["jaxpr"], *counts, params["length"], params["reverse"], params["unroll"])
+
+    def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
+        """The constants, the state and the elements among what there is for each operand, or each input of the body."""
+        start, end = self.constants, self.constants + self.carry
+        return list(values[:start]), list(values[start:end]), list(values[end:])
+
+
+@dataclass(frozen=True)
+class While:
+    """A `while` equation: its condition and its body, each on so many constants of its own and on the state."""
+
+    asks: Any
+    body: Any
+    of_asks: int
+    of_body: int
+
+    @staticmethod
+    def of(eqn: Any) -> While:
+        """The parts of an equation."""
+        return While(*(eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts")))
+
+    def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
+        """The constants of the condition, those of the body, and the state among what there is for each operand."""
+        start, end = self.of_asks, self.of_asks + self.of_body
+        return list(values[:start]), list(values[start:end]), list(values[end:])
+
+
+def branches(eqn: Any) -> Sequence[Any]:
+    """The programs of a `cond` equation, by the number that is its first operand."""
+    return eqn.params["branches"]
 
 
 def frames(source_info: Any) -> Iterator[tuple[str, int]]:
@@ -30,20 +75,18 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
     return ((f.file_name, f.line_num) for f in (traceback.frames if traceback else ()))
 
 
-CALLS = frozenset({"jit", "closed_call", "eval_jaxpr", "remat_opt"})  # operations
-
-
 def called(eqn: Any) -> Any:
-    """The program of a call, one of `CALLS`; None for any other equation."""
-    match eqn.primitive.name:
-        case "jit":
-            return eqn.params["jaxpr"]
-        case "closed_call" | "eval_jaxpr":
-            return eqn.params["call_jaxpr"]
-        case "remat_opt":  # the forward pass of a custom_vjp with optimize_remat
-            return eqn.params["fwd_jaxpr"]
-        case _:
-            return None
+    """The program of a call; None for any other equation."""
+    where = CALLS.get(eqn.primitive.name)
+    return None if where is None else eqn.params[where]
+
+
+CALLS = {  # operations that are calls, with the parameter that is the program
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
+    "remat_opt": "fwd_jaxpr",  # the forward pass of a custom_vjp with optimize_remat
+}
 
 
 OF_REFS = frozenset({"new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate"})  # operations
@@ -140,7 +183,8 @@ def says_no_rule(error: Exception) -> bool:
 
     What a rule of the user's raises by itself, it does not.
     """
-    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, _OTHERS)
+    kinds = ValueError | TypeError | NotImplementedError | AssertionError
+    known = isinstance(error, kinds) and not isinstance(error, _OTHERS)
     missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
     own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))

@@ -6,6 +6,7 @@ Both look into calls, branches and loops, where a state that is not used is dead
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax.extend.core as jex
 from jax.interpreters import partial_eval
 
 from combinators import staging
+from combinators.fixpoint import either, fixpoint
 from compile_ccc.jaxprs import compat
 
 is_variable = attrgetter("__hash__")  # a literal has none
@@ -61,18 +63,19 @@ def _has_dead(equation: Any, wanted: list[bool]) -> bool:
     """Whether an equation may have parts that these results do not need: a loop needs what its later steps read."""
     if equation.primitive.name != "scan":
         return staging.holds_programs(equation.params)
-    constants, carry = compat.scan_arity(equation.params)
-    if not all(wanted[carry:]):
+    scan = compat.Scan.of(equation)
+    if not all(wanted[scan.carry :]):
         return True
-    body = equation.params["jaxpr"]
-    states, alive = body.invars[constants : constants + carry], wanted[:carry]
-    while not all(alive):
-        _, read = needed(body.eqns, [v for v, a in zip(body.outvars, [*alive, *wanted[carry:]], strict=True) if a])
-        grown = [a or v in read for a, v in zip(alive, states, strict=True)]
-        if grown == alive:
-            return True
-        alive = grown
-    return False
+    _, states, _ = scan.parts(scan.body.invars)
+    put_out = wanted[scan.carry :]
+
+    def read_by(alive: list[bool]) -> tuple[list[bool], None]:
+        if all(alive):
+            return alive, None
+        _, read = needed(scan.body.eqns, list(compress(scan.body.outvars, [*alive, *put_out])))
+        return either(alive, [v in read for v in states]), None
+
+    return not all(fixpoint(wanted[: scan.carry], read_by)[0])
 
 
 def _narrowed(equation: Any, wanted: list[bool]) -> Any:
@@ -103,38 +106,34 @@ _LOOKED_INTO = frozenset({"jit", "closed_call", "remat2", "cond", "scan", "while
 
 def _through(equation: Any, operands: list[bool]) -> list[bool]:
     """Which results of an equation depend on one of these operands."""
-    params = equation.params
     match equation.primitive.name:
         case "jit" | "closed_call":
             return reached(compat.called(equation), operands)
         case "remat2":
-            return reached(params["jaxpr"], operands)
+            return reached(equation.params["jaxpr"], operands)
         case "cond" if not operands[0]:
-            of_branches = [reached(branch, operands[1:]) for branch in params["branches"]]
+            of_branches = [reached(branch, operands[1:]) for branch in compat.branches(equation)]
             return list(map(any, zip(*of_branches, strict=True)))
         case "scan":
-            constants, carry = compat.scan_arity(params)
-            fixed, state, rows = (
-                operands[:constants],
-                operands[constants : constants + carry],
-                operands[constants + carry :],
-            )
-            while True:
-                after = reached(params["jaxpr"], [*fixed, *state, *rows])
-                grown = [a or b for a, b in zip(state, after, strict=False)]
-                if grown == state:
-                    return [*state, *after[carry:]]
-                state = grown
+            scan = compat.Scan.of(equation)
+            fixed, state, rows = scan.parts(operands)
+
+            def step(state: list[bool]) -> tuple[list[bool], list[bool]]:
+                after = reached(scan.body, [*fixed, *state, *rows])
+                return either(state, after), after[scan.carry :]
+
+            state, put_out = fixpoint(state, step)
+            return [*state, *put_out]
         case "while":
-            n = params["cond_nconsts"]
-            asked, captured, state = operands[:n], operands[n : (m := n + params["body_nconsts"])], operands[m:]
-            while True:
-                if any(reached(params["cond_jaxpr"].jaxpr, [*asked, *state])):
-                    return [True] * len(state)
-                after = reached(params["body_jaxpr"].jaxpr, [*captured, *state])
-                grown = [a or b for a, b in zip(state, after, strict=True)]
-                if grown == state:
-                    return state
-                state = grown
+            loop = compat.While.of(equation)
+            asked, captured, state = loop.parts(operands)
+
+            def once(state: list[bool]) -> tuple[list[bool], None]:
+                if all(state):
+                    return state, None
+                ends = any(reached(loop.asks.jaxpr, [*asked, *state]))
+                return [ends or s for s in either(state, reached(loop.body.jaxpr, [*captured, *state]))], None
+
+            return fixpoint(state, once)[0]
         case _:  # a choice by what arrives
             return [True] * len(equation.outvars)

@@ -20,6 +20,7 @@ from combinators.sums import Sum
 from combinators.terms import Curry, Operator, Primitive, Proj, Tag
 from combinators.types import Tensor, is_discrete, shape_struct
 from compile_ccc.carriers import is_carrier
+from compile_ccc.jaxprs import compat
 from compile_ccc.lambda_terms import Arrow, Atom, Constant, Match, Var, atom_type, lam, single
 from compile_ccc.reading.batched import one, over
 from compile_ccc.reading.builder import Builder, Made
@@ -60,7 +61,7 @@ def choice(block: Builder, which: Atom, branches: list[Branch]) -> list[Any]:
 def branched(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """The result of a `cond` or `switch` equation: a case distinction, made again for each of an array of functions."""
     which, *captured = operands
-    programs, cells = eqn.params["branches"], changed(eqn, operands)
+    programs, cells = compat.branches(eqn), changed(eqn, operands)
     now = contents(cells)
     rows = {i: v.aval.shape for i, v in enumerate(eqn.outvars) if is_carrier(v.aval) and v.aval.shape}
 

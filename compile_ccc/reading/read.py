@@ -175,11 +175,12 @@ class Reader(Builder):
 
     def loop(self, eqn: Any, operands: list[Any]) -> list[Any]:
         """fold or scan of λ(state, x). body over the operands of a `scan` equation."""
-        constants, carry = compat.scan_arity(eqn.params)
-        written, given = changed(eqn, operands), operands[constants + carry :]
+        scan = compat.Scan.of(eqn)
+        constants, start, given = scan.parts(operands)
+        written = changed(eqn, operands)
         rows = [a for a in given if a in written]  # refs, of which each step has a row
         kept = [cell for cell in written if cell not in rows]
-        init = [*operands[constants : constants + carry], *contents(kept)]
+        init = [*start, *contents(kept)]
         elements = contents(given)
         state = single([atom_type(a) for a in init])
         xs = [a for e in elements for a in over(e)]
@@ -187,32 +188,30 @@ class Reader(Builder):
         inner = self.inner()
         x = Var(next(self.names), (state, element))
         leaves = iter(inner.leaves(x, (state, element)))
-        now = list(islice(leaves, carry))
-        states, captured = within(inner, operands[:constants], kept, islice(leaves, len(kept)))
+        now = list(islice(leaves, scan.carry))
+        states, captured = within(inner, constants, kept, islice(leaves, len(kept)))
         each = likewise(inner, given, [one(inner, e, leaves) for e in elements])
-        program = eqn.params["jaxpr"]
-        results = inner.run(program.jaxpr, [*map(Constant, program.consts), *captured, *now, *each])
-        after = [*results[:carry], *contents(states)]
-        emitted = [*results[carry:], *contents(e for e, a in zip(each, given, strict=True) if a in rows)]
+        results = inner.run(scan.body.jaxpr, [*map(Constant, scan.body.consts), *captured, *now, *each])
+        after = [*results[: scan.carry], *contents(states)]
+        emitted = [*results[scan.carry :], *contents(e for e, a in zip(each, given, strict=True) if a in rows)]
         output = single([atom_type(a) for a in emitted])
-        params = {name: eqn.params[name] for name in ("reverse", "unroll")}
-        params["length"] = None if xs else eqn.params["length"]
         folds = not emitted
         cod = state if folds else (state, output)
         body = lam(x, inner.close(inner.build([*after, *emitted], cod)))
-        arrow = Fold(**params) if folds else Scan(**params)
+        arrow = (Fold if folds else Scan)(scan.reverse, None if xs else scan.length, scan.unroll)
         parts = (
             self.let(body, Function((state, element), cod)),
             self.build(list(init), state),
             self.build(list(xs), single([atom_type(a) for a in xs])),
         )
-        types = [*(of_aval(v.aval) for v in eqn.outvars[carry:]), *(atom_type(a) for a in contents(rows))]
+        types = [*(of_aval(v.aval) for v in eqn.outvars[scan.carry :]), *(atom_type(a) for a in contents(rows))]
         result = state if folds else (state, single(types))
         found = self.leaves(self.let(Arrow(arrow, parts), result), result)
         return [*put(kept, found[: len(init)]), *put(rows, found[len(init) :])]
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        check_effects(eqn, self.calls)
+        if eqn.effects:
+            check_effects(eqn, self.calls)
         types = [of_aval(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
             return operands  # it only makes a weak type strong

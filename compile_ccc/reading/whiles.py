@@ -18,6 +18,7 @@ from combinators.meaning.control import most_steps
 from combinators.terms import While
 from combinators.types import Function, shape_struct
 from compile_ccc.carriers import is_carrier
+from compile_ccc.jaxprs import compat
 from compile_ccc.lambda_terms import Arrow, Constant, Var, atom_type, lam, single
 from compile_ccc.reading.builder import Builder, array_of_functions
 from compile_ccc.reading.refs import changed, contents, put, within
@@ -25,12 +26,10 @@ from compile_ccc.reading.refs import changed, contents, put, within
 
 def repeated(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """while (λs. condition) (λs. step) state, over the operands of a `while` equation."""
-    params = eqn.params
-    asks, body = params["cond_jaxpr"], params["body_jaxpr"]
-    after_cond = params["cond_nconsts"]
-    after_body = after_cond + params["body_nconsts"]
-    of_cond, of_body, cells = operands[:after_cond], operands[after_cond:after_body], changed(eqn, operands)
-    init = [*operands[after_body:], *contents(cells)]
+    loop = compat.While.of(eqn)
+    asks, body, cells = loop.asks, loop.body, changed(eqn, operands)
+    of_cond, of_body, start = loop.parts(operands)
+    init = [*start, *contents(cells)]
     types = [*(v.aval for v in body.jaxpr.outvars), *(shape_struct(atom_type(a)) for a in contents(cells))]
     (going,) = asks.out_avals
     count, carry, bound = len(types), len(body.jaxpr.outvars), most_steps(asks.jaxpr)

@@ -38,31 +38,31 @@ def guarded(jaxpr: Any, values: Sequence[Any], here: Any) -> list[Any]:
 
 
 def _results(equation: Any, operands: list[Any], here: Any) -> list[Any]:
-    inside, params = compat.called(equation), equation.params
+    inside = compat.called(equation)
     if inside is not None and has_loop(inside.eqns):
         return _of(inside, operands, here)
     match equation.primitive.name:
         case "while":
-            asks, step = params["cond_jaxpr"], params["body_jaxpr"]
-            first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-            goes_on = lambda s: here & _of(asks, [*operands[:first], *s], here)[0]
-            return lax.while_loop(goes_on, lambda s: _of(step, [*operands[first:second], *s], here), operands[second:])
+            loop = compat.While.of(equation)
+            asked, captured, state = loop.parts(operands)
+            goes_on = lambda s: here & _of(loop.asks, [*asked, *s], here)[0]
+            return lax.while_loop(goes_on, lambda s: _of(loop.body, [*captured, *s], here), state)
         case "cond" if has_loop([equation]):
-            branches = [lambda p=p: _of(p, operands[1:], here) for p in params["branches"]]
+            branches = [lambda p=p: _of(p, operands[1:], here) for p in compat.branches(equation)]
             return lax.switch(operands[0], branches)
         case "scan" if has_loop([equation]):
-            constants, carry = compat.scan_arity(params)
+            scan = compat.Scan.of(equation)
+            held, start, xs = scan.parts(operands)
 
             def one(s: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
-                results = _of(params["jaxpr"], [*operands[:constants], *s, *x], here)
-                return results[:carry], results[carry:]
+                results = _of(scan.body, [*held, *s, *x], here)
+                return results[: scan.carry], results[scan.carry :]
 
-            start, xs = operands[constants : constants + carry], operands[constants + carry :]
-            last, outputs = lax.scan(one, start, xs, params["length"], params["reverse"], params["unroll"])
+            last, outputs = lax.scan(one, start, xs, scan.length, scan.reverse, scan.unroll)
             return [*last, *outputs]
         case _:
             with equation.ctx.manager:
-                results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(params))
+                results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
             return results if equation.primitive.multiple_results else [results]
 
 

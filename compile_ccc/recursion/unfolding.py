@@ -84,7 +84,7 @@ def unfolded(program: Any, inputs: list[Any], itself: Any, constants: dict[Any, 
             results = [jex.Var(v.aval) for v in equation.outvars]
             steps.append(SelfCall(tuple(operands[1:]), tuple(results)))
         elif equation.primitive.name == "cond":
-            branches = [unfolded(branch, operands[1:], itself, constants) for branch in equation.params["branches"]]
+            branches = [unfolded(branch, operands[1:], itself, constants) for branch in compat.branches(equation)]
             if any(a is itself for branch in branches for a in branch.results):
                 raise _refused(equation)
             results = [jex.Var(v.aval) for v in equation.outvars]

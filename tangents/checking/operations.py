@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from compile_ccc.jaxprs.compat import scan_arity
+from combinators.fixpoint import either, fixpoint
+from compile_ccc.jaxprs.compat import Scan, branches
 from compile_ccc.reading.reducers import inlined
 
 type Needs = list[bool]  # for each input or output of a program, whether anything needs it
@@ -41,7 +42,7 @@ def executed(eqn: Any, bodies: list[Counter[str]]) -> Counter[str]:
     """The scalar operations of an equation."""
     match eqn.primitive.name:
         case "scan":
-            return Counter({name: eqn.params["length"] * count for name, count in bodies[0].items()})
+            return Counter({name: Scan.of(eqn).length * count for name, count in bodies[0].items()})
         case "cond":
             return max(bodies, key=Counter.total)
         case name if bodies and not name.startswith(_OF_ENTRIES):
@@ -115,23 +116,24 @@ def _of_equation(eqn: Any, wanted: Needs, rule: Rule) -> tuple[Counter[str], Nee
         return _live(body, wanted, rule)
     match eqn.primitive.name:
         case "scan":
-            count, inputs = _scan(eqn.params["jaxpr"], *scan_arity(eqn.params), wanted, rule)
+            count, inputs = _scan(Scan.of(eqn), wanted, rule)
             return rule(eqn, [count]), inputs
         case "cond":
-            branches = [_live(branch, wanted, rule) for branch in eqn.params["branches"]]
-            needs = [True, *map(any, zip(*(inputs for _, inputs in branches), strict=True))]
-            return rule(eqn, [count for count, _ in branches]), needs
+            counted = [_live(branch, wanted, rule) for branch in branches(eqn)]
+            needs = [True, *map(any, zip(*(inputs for _, inputs in counted), strict=True))]
+            return rule(eqn, [count for count, _ in counted]), needs
         case _:
             return rule(eqn, [live(body, rule) for body in jex.jaxprs_in_params(eqn.params)]), [True] * len(eqn.invars)
 
 
-def _scan(body: Any, constants: int, carry: int, wanted: Needs, rule: Rule) -> tuple[Counter[str], Needs]:
-    """What a step needs of its carry, the step before must give: the least fixpoint."""
-    while True:
-        count, inputs = _live(body, wanted, rule)
-        again = [a or b for a, b in zip(wanted, inputs[constants : constants + carry], strict=False)]
-        again += wanted[carry:]
-        if again == wanted:
-            break
-        wanted = again
-    return count, [*inputs[:constants], *wanted[:carry], *inputs[constants + carry :]]
+def _scan(scan: Scan, wanted: Needs, rule: Rule) -> tuple[Counter[str], Needs]:
+    """What a step needs of its carry, the step before must give."""
+    put_out = wanted[scan.carry :]
+
+    def step(state: Needs) -> tuple[Needs, tuple[Counter[str], Needs, Needs]]:
+        count, inputs = _live(scan.body, [*state, *put_out], rule)
+        constants, before, rows = scan.parts(inputs)
+        return either(state, before), (count, constants, rows)
+
+    state, (count, constants, rows) = fixpoint(wanted[: scan.carry], step)
+    return count, [*constants, *state, *rows]

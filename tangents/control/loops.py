@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 
 from combinators import staging
+from combinators.fixpoint import Fixpoints, fixpoint
 from combinators.meaning.infer import carried
-from combinators.memo import Table
 from combinators.terms import Fold, Scan
 from combinators.values import Closure
+from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, recorded, row_types, zeros
 from compile_ccc.jaxprs.scans import scan
@@ -47,6 +48,7 @@ from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
 type Found = dict[int, Cotangent]  # cotangents by the numbers of their leaves
+type Marks = tuple[bool, ...]  # of leaves: whether they are held
 
 
 def loop(
@@ -67,7 +69,7 @@ def loop(
     state_type = carried(term, *release((f, state, xs)))
     state, narrowed = widening(state, state_type, leaf)
 
-    def step(s: Any, x: Any, s_marks: tuple[bool, ...]) -> Represented:
+    def step(s: Any, x: Any, s_marks: Marks) -> Represented:
         y, pb = space.eval(rep, f, (remark(s, s_marks, leaf), remark(x, x_marks, leaf)))
         after, out = y if scans else (y, ())
         after, narrowed = widening(after, state_type, leaf)
@@ -79,39 +81,40 @@ def loop(
 
         return (after, out), pull
 
-    known = (space, term, *described((f, state, xs), leaf))
-    before = _held.get(known)
-    held: tuple[bool, ...] = marks(state, leaf) if before is None else before
-    made: list[Any] = []
+    def attempt(held: Marks) -> tuple[Marks, tuple[Program, Residuals, Marks] | None]:
+        """A step whose state has these marks: which of these hold after it, and its program."""
+        made: list[Any] = []
 
-    def forward(s: Any, x: Any) -> Any:
-        (after, out), pb = step(s, x, held)
-        stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
-        made[:] = [stays]
-        if stays != held:
-            return ()
-        after = remark(release(after), held, leaf)
+        def forward(s: Any, x: Any) -> Any:
+            (after, out), pb = step(s, x, held)
+            stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+            made[:] = [stays, None, None]
+            if stays != held:
+                return ()
+            after = remark(release(after), held, leaf)
 
-        def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
-            g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
-            g_s, g_x = parts(g_arguments)
-            return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
+            def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
+                g_f, g_arguments = parts(pb(pair(placed(g_s, after, leaf), placed(g_out, out, leaf))))
+                g_s, g_x = parts(g_arguments)
+                return present(g_f, f, leaf), present(g_s, state, leaf), present(g_x, xs, leaf)
 
-        examples = (structs(after, leaf), structs(out, leaf))
-        residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
-        made[:] = [stays, residuals, marks(out, leaf)]
-        return release(after), release(out), residuals.kept
+            examples = (structs(after, leaf), structs(out, leaf))
+            residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
+            made[:] = [stays, residuals, marks(out, leaf)]
+            return release(after), release(out), residuals.kept
 
-    while True:  # a leaf of the state stays held only if no iteration makes it active
         if by_captures and has_functions(remark(release(state), held, leaf), leaf):
-            return by_captures()
+            return held, None
         program = record(forward, release(state), row_types(release(xs)), stays=True)
-        if made[0] == held:
-            break
-        held = made[0]
-    _held.put(known, held)
+        stays, residuals, out_marks = made
+        return stays, (program, residuals, out_marks)
+
+    held, found = _held.of((space, term, *described((f, state, xs), leaf)), marks(state, leaf), attempt)
+    if found is None:
+        assert by_captures
+        return by_captures()
+    program, residuals, out_marks = found
     state = remark(release(state), held, leaf)
-    _, residuals, out_marks = made
     steps = term.length if term.length is not None else len(jax.tree.leaves(release(xs))[0])
     states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
     products, program = ahead(program, states, inputs)
@@ -191,22 +194,22 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
     return ys, pullback if is_active(ys, leaf) else nothing
 
 
-def moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[set[int], Pulled]:
+def moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int]) -> tuple[frozenset[int], Pulled]:
     """The leaves of the state whose cotangents arrive in some step, and the pullback of a step for these."""
-    active = set(of_last)
-    while True:
+
+    def reached(active: frozenset[int]) -> tuple[frozenset[int], None]:
         _, found, _ = residuals.reached(active, of_rows)
-        if not (more := {i for i, flags in found.items() if any(jax.tree.leaves(flags))} - active):
-            break
-        active |= more
-    while True:  # a rule of the user's may give what depends on none of them
+        return active.union(i for i, flags in found.items() if any(jax.tree.leaves(flags))), None
+
+    def given(active: frozenset[int]) -> tuple[frozenset[int], Pulled]:
         pulled = residuals.at(active, of_rows)
-        if not (more := pulled.result[1].keys() - active):
-            return active, pulled
-        active |= more
+        return active.union(pulled.result[1]), pulled
+
+    active, _ = fixpoint(frozenset(of_last), reached)
+    return fixpoint(active, given)  # a rule of the user's may give what depends on none of them
 
 
-_held: Table[Any, tuple[bool, ...]] = Table("held loop states", entries=1024)  # or loops in loops would unfold
+_held = Fixpoints[Marks]("held loop states")  # a leaf of the state stays held only if no iteration makes it active
 
 
 def described(x: Any, leaf: IsLeaf) -> tuple[Any, ...]:

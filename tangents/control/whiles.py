@@ -23,15 +23,16 @@ from jax import lax
 
 from combinators.building import compose, prod
 from combinators.context import Context
+from combinators.fixpoint import Fixpoints
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
-from combinators.memo import Table
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
+from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import Tape, aval_of
 from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
-from tangents.control.loops import described, moving
+from tangents.control.loops import Marks, described, moving
 from tangents.cotangents.leaves import arriving, filled, placed, present, structs
 from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import (
@@ -74,7 +75,7 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
     asks = record(lambda s: space.eval(rep, hold(condition, leaf), hold(s, leaf))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
-    held, program, silent, residuals = _step(rep, space, f, state, state_type)
+    held, (program, silent, residuals) = _step(rep, space, f, state, state_type)
     state = remark(release(state), held, leaf)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
@@ -123,40 +124,40 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
     return result, pullback
 
 
-_held: Table[Any, tuple[bool, ...]] = Table("held states of whiles", entries=1024)
+_held = Fixpoints[Marks]("held states of whiles")  # a leaf of the state stays held only if no step makes it active
 
 
-def _step(rep: Representation, space: Space, f: Any, state: Any, state_type: Any) -> tuple[Any, Any, Any, Residuals]:
+def _step(
+    rep: Representation, space: Space, f: Any, state: Any, state_type: Any
+) -> tuple[Marks, tuple[Program, Program, Residuals]]:
     """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
     leaf, outside = space.is_leaf, jax.tree.leaves(release(f))
-    known = (space, *described((f, state), leaf))
-    held = _held.get(known) or marks(state, leaf)
-    made: list[Any] = []
 
-    def forward(s: Any) -> Any:
-        y, pb = space.eval(rep, f, remark(s, held, leaf))
-        after, narrowed = widening(y, state_type, leaf)
-        stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
-        made[:] = [stays]
-        if stays != held:
-            return ()
-        after = remark(release(after), held, leaf)
+    def attempt(held: Marks) -> tuple[Marks, tuple[Program, Program, Residuals]]:
+        made: list[Any] = []
 
-        def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
-            g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
-            return present(g_f, f, leaf), present(g_s, state, leaf), {}
+        def forward(s: Any) -> Any:
+            y, pb = space.eval(rep, f, remark(s, held, leaf))
+            after, narrowed = widening(y, state_type, leaf)
+            stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+            made[:] = [stays, None]
+            if stays != held:
+                return ()
+            after = remark(release(after), held, leaf)
 
-        residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
-        made[:] = [stays, residuals]
-        return release(after), residuals.kept
+            def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
+                g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
+                return present(g_f, f, leaf), present(g_s, state, leaf), {}
 
-    while True:  # a leaf of the state stays held only if no step makes it active
+            residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
+            made[:] = [stays, residuals]
+            return release(after), residuals.kept
+
         tape = Tape(forward, release(state))
-        if made[0] == held:
-            break
-        held = made[0]
-    _held.put(known, held)
-    return held, tape.giving(tape.result), tape.giving(tape.result, silent=True), made[1]
+        stays, residuals = made
+        return stays, (tape.giving(tape.result), tape.giving(tape.result, silent=True), residuals)
+
+    return _held.of((space, *described((f, state), leaf)), marks(state, leaf), attempt)
 
 
 type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs blocks backwards

@@ -13,10 +13,11 @@ import jax
 
 from combinators import staging
 from combinators.depth import PROGRAMS, check_programs
+from combinators.fixpoint import Fixpoints
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
 from combinators.meaning.joining import Leaves, join, widen
-from combinators.memo import Facts, Table
+from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.sums import among, branch_domain, chosen
 from combinators.terms import Call, Case, Checkpoint, Fold, Scan, Term, While
@@ -38,7 +39,7 @@ type Apply = Callable[[Any, Any], Any]  # D[eval] (f, x)
 DUALS = Leaves(plain=primal)
 TYPES = Leaves(plain=primal, renumbered=lambda _, tag: tag)
 
-_active: Table[Any, set[int]] = Table("tangents of loop states", entries=1024)  # or loops in loops would unfold
+_active = Fixpoints[frozenset[int]]("tangents of loop states")
 _known: Facts[Program] = Facts("pushforwards of calls", entries=64)
 
 
@@ -87,27 +88,12 @@ def choice(forward: Forward, term: Case, x: Any) -> Any:
 def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
     """s1, s1' = D[eval] (f, (s0, x0)) ...: the state has tangents where some step gives it one."""
     scans, state_type = isinstance(term, Scan), carried(term, *primal((f, state, xs)))
-    state = widen(state, state_type, DUALS)
-    leaves, form = jax.tree.flatten(pair((f, state, xs)))
-    known = (term, form, tuple(map(aval_of, leaves)), staging.settings())
-    before, reached = _active.get(known), set[int]()
-    active: set[int] = set(tangents(state)) if before is None else before
 
     def step(s: Any, x: Any) -> Any:
         y = apply(f, (dual(*s), dual(*x)))
-        after, out = y if scans else (y, ())
-        after = widen(after, state_type, DUALS)
-        reached.update(tangents(after))
-        return widened(after, active), pair(out)
+        return y if scans else (y, ())
 
-    while True:
-        start = widened(state, active)
-        program = record(step, start, row_types(pair(xs)))
-        if reached <= active:
-            break
-        active = active | reached
-    _active.put(known, active)
-    program = hoisted(program)
+    program, start = _repeated(term, (f, state, xs), state_type, step, row_types(pair(xs)))
     body = lambda s, x: program(*jax.tree.leaves((s, x)))
     last, outputs = scan(body, start, pair(xs), term.length, term.reverse, term.unroll)
     return (dual(*last), dual(*outputs)) if scans else dual(*last)
@@ -116,27 +102,36 @@ def loop(apply: Apply, term: Fold | Scan, f: Any, state: Any, xs: Any) -> Any:
 def repetition(apply: Apply, term: While, condition: Any, f: Any, state: Any) -> Any:
     """s1, s1' = D[eval] (f, (s0, s0')) ... as long as the condition says so of the primals"""
     state_type = carried(term, *primal((condition, f, state)))
-    state = widen(state, state_type, DUALS)
-    leaves, form = jax.tree.flatten(pair((f, state)))
-    known = (term, form, tuple(map(aval_of, leaves)), staging.settings())
-    before, reached = _active.get(known), set[int]()
-    active: set[int] = set(tangents(state)) if before is None else before
-
-    def step(s: Any) -> Any:
-        after = widen(apply(f, dual(*s)), state_type, DUALS)
-        reached.update(tangents(after))
-        return widened(after, active)
-
-    while True:
-        start = widened(state, active)
-        program = record(step, start)
-        if reached <= active:
-            break
-        active = active | reached
-    _active.put(known, active)
-    program, asks = hoisted(program), hoisted(record(lambda s: apply(primal(condition), s), primal(state)))
+    program, start = _repeated(term, (f, state), state_type, lambda s: (apply(f, dual(*s)), ()))
+    asks = hoisted(record(lambda s: apply(primal(condition), s), start[0]))
     goes_on = lambda s: asks(*jax.tree.leaves(s[0]))
-    return dual(*while_loop(goes_on, lambda s: program(*jax.tree.leaves(s)), start, term.max_steps))
+    return dual(*while_loop(goes_on, lambda s: program(*jax.tree.leaves(s))[0], start, term.max_steps))
+
+
+def _repeated(term: Term, x: tuple[Any, ...], state_type: Any, step: Callable[..., Any], *rows: Any) -> Any:
+    """A step as a program on pairs, which also puts something out, and the first state: the second component of x.
+
+    The state has tangents where it has one at first, or some step gives it one.
+    """
+    leaves, form = jax.tree.flatten(pair(x))
+    state = widen(x[1], state_type, DUALS)
+
+    def attempt(active: frozenset[int]) -> tuple[frozenset[int], tuple[Program, Any]]:
+        reached = set[int]()
+
+        def once(*given: Any) -> Any:
+            after, out = step(*given)
+            after = widen(after, state_type, DUALS)
+            reached.update(tangents(after))
+            return widened(after, active), pair(out)
+
+        start = widened(state, active)
+        program = record(once, start, *rows)
+        return active.union(reached), (program, start)
+
+    key = (term, form, tuple(map(aval_of, leaves)), staging.settings())
+    _, (program, start) = _active.of(key, frozenset(tangents(state)), attempt)
+    return hoisted(program), start
 
 
 def mapping(apply: Apply, f: Any, xs: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from combinators.fixpoint import fixpoint
 from combinators.inductive.constructors import Constructor
 from combinators.meaning.infer import carried
 from combinators.meaning.tree_types import called
@@ -23,7 +24,8 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
     """D[cata] (functions, forest), D[inherit] (functions, states, forest): tangents are where some node's has one."""
     *start, forest = rest
     plain, type = primal(forest), carried(term, *primal((functions, *rest)))
-    active, types = {i for x in start for i in tangents(x)}, jax.tree.leaves(type)
+    active, types = frozenset(i for x in start for i in tangents(x)), jax.tree.leaves(type)
+    reached = set[int]()
 
     def payload(c: Constructor, row: Any) -> Any:
         return dual(*taken(pair(forest.payloads[c.name]), row))
@@ -38,17 +40,19 @@ def reduction(apply: Apply, term: Cata | Inherit, functions: dict[str, Any], *re
         reached.update(tangents(y))
         return widened(y, active)
 
+    def attempt(now: frozenset[int]) -> tuple[frozenset[int], None]:
+        nonlocal active
+        active = now
+        reached.clear()
+        record(once)
+        return active.union(reached), None
+
     def once() -> Any:
         one = jax.tree.map(lambda t: jnp.zeros(t.shape, t.dtype), (type, {i: types[i] for i in sorted(active)}))
         row = jnp.int32(0)
         return [down(c, one, row) if start else up(c, [one] * c.arity, row) for c in called(term)]
 
-    while True:
-        reached = set[int]()
-        record(once)
-        if reached <= active:
-            break
-        active |= reached
+    fixpoint(active, attempt)
     if isinstance(term, Inherit):
         values, slopes = widened(start[0], active)
         rows = states(down, plain, (strong(values, type), slopes))

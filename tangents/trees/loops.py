@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from combinators.fixpoint import fixpoint
 from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.types import Type
@@ -75,7 +76,8 @@ class Loops:
 
         They come from those of the results of roots, if there are such, and of the values of all nodes.
         """
-        numbers, pulling = self._active({*of_roots, *of_all})
+        active, pulling = self._active(frozenset({*of_roots, *of_all}))
+        numbers = sorted(active)
         given = of_roots if isinstance(self.back, Down) else {}
         flow = {i: self.back.opened(self.types[i], given.get(i)) for i in numbers}
         sums = {c.name: pulling[c.name].zeros for c in self.inner}
@@ -144,14 +146,14 @@ class Loops:
         """Where the results of a constructor are."""
         return slice(self.starts[c.name], self.starts[c.name] + self.forest.room(c))
 
-    def _active(self, active: set[int]) -> tuple[list[int], dict[str, Pulling]]:
+    def _active(self, active: frozenset[int]) -> tuple[frozenset[int], dict[str, Pulling]]:
         """The leaves of values whose cotangents arrive at some node, and the pullbacks of nodes for these."""
-        while True:
+
+        def attempt(active: frozenset[int]) -> tuple[frozenset[int], dict[str, Pulling]]:
             pulling = {name: n.pulling(active) for name, n in self.nodes.items()}
-            more = {i for p in pulling.values() for i in p.reached} - active
-            if not more:
-                return sorted(active), pulling
-            active = active | more
+            return active.union(*(p.reached for p in pulling.values())), pulling
+
+        return fixpoint(active, attempt)
 
     def _step(self, count: Any, way: Way) -> tuple[Any, Any]:
         """Of a step that way, the number of its constructor, and its first row among all results."""

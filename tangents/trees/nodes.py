@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import jax
@@ -70,7 +71,7 @@ class Nodes:
         """Room for what is kept of so many nodes."""
         return [jnp.zeros((count, *t.shape), t.dtype) for t in self.step.put_out]
 
-    def pulling(self, active: set[int]) -> Pulling:
+    def pulling(self, active: Set[int]) -> Pulling:
         """The pullback, if cotangents of these leaves of values arrive."""
         return Pulling(self, {side * len(self.held) + i for side in range(self._writes) for i in active})
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 
+from combinators.fixpoint import fixpoint
 from combinators.inductive.constructors import Constructor
 from combinators.meaning.infer import carried
 from combinators.meaning.tree_types import called
@@ -52,7 +53,7 @@ def reduction(
     start = dict(enumerate(jax.tree.leaves(strong(release(states[0]), type)))) if states else None
     held = tuple(marks(states[0], leaf)) if states else (True,) * form.num_leaves
     made = lambda c, held: Nodes(rep, space, way, c, functions[c.name], plain, type, held)
-    nodes, held = _nodes(made, called(term), held)
+    held, nodes = _nodes(made, called(term), held)
     loops = Loops(plain, way, nodes, type)
     slots, kept = loops.forwards(start)
     value = lambda rows: remark(form.unflatten(rows), held, leaf)
@@ -89,10 +90,11 @@ def reduction(
 
 def _nodes(
     made: Callable[[Constructor, Held], Nodes], constructors: list[Constructor], held: Held
-) -> tuple[dict[str, Nodes], Held]:
+) -> tuple[Held, dict[str, Nodes]]:
     """The nodes of all constructors; a leaf of the values is held only if no constructor makes it active."""
-    while True:
+
+    def attempt(held: Held) -> tuple[Held, dict[str, Nodes]]:
         nodes = {c.name: made(c, held) for c in constructors}
-        if all(n.stays == held for n in nodes.values()):
-            return nodes, held
-        held = tuple(all(column) for column in zip(held, *(n.stays for n in nodes.values()), strict=True))
+        return tuple(map(all, zip(held, *(n.stays for n in nodes.values()), strict=True))), nodes
+
+    return fixpoint(held, attempt)

@@ -62,11 +62,11 @@ MUTANTS = {
     ),
     "a loop forgets the tangent of its start": (
         "a fold",
-        Code(forward_loops.loop, "start = widened(state, active)", "start = widened(primal(state), active)"),
+        Code(forward_loops._repeated, "start = widened(state, active)", "start = widened(primal(state), active)"),
     ),
     "a state that was constant stays so": (
         "a fold from a constant",
-        Code(forward_loops.loop, "if reached <= active:", "if reached:"),
+        Code(forward_loops._repeated, "active.union(reached), (program", "active, (program"),
     ),
     "duals pass a loop from the first element always": (
         "a fold from the last",

@@ -215,7 +215,7 @@ MUTANTS = {
     ),
     "a loop runs in every lane": (
         "lanes of a recursion",
-        Code(guarded._results, "here & _of(asks", "~here & _of(asks"),
+        Code(guarded._results, "here & _of(loop.asks", "~here & _of(loop.asks"),
     ),
     "a stack has room for one frame more": (
         "a recursion that is too deep",

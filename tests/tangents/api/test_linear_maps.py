@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tangents
-from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
 from tangents import as_jax, grad, linear_transpose, linearize, value_and_grad
 
 cube = lambda x: x**3
@@ -88,6 +88,13 @@ def test_the_transpose_of_what_is_not_linear_is_refused(f):
         linear_transpose(f, 1.0)
 
 
+@pytest.mark.parametrize("primal", [1, np.arange(2), True, (1.0, 2), jax.ShapeDtypeStruct((), jnp.int32)], ids=repr)
+def test_the_transpose_by_numbers_that_do_not_vary_is_refused(primal):
+    """The cotangent of x in 2.0 * x is twice that of the result, and an integer has none."""
+    with pytest.raises(ArgumentError, match="floating-point"):
+        linear_transpose(lambda x: jax.tree.map(lambda y: 2.0 * y, x), primal)
+
+
 def test_names_of_jax_are_its_own_objects():
     names = ("checkpoint", "custom_jvp", "custom_vjp")
     assert [getattr(tangents, name) for name in names] == [getattr(jax, name) for name in names]
@@ -129,6 +136,23 @@ def test_parameters_are_those_of_jax_in_its_order(module, name):
     ours, theirs = parameters(getattr(module, name)), parameters(getattr(jax, name))
     assert {p[0] for p in ours if p[0] in OUR_OWN} <= {p[0] for p in ours if p[1] is inspect.Parameter.KEYWORD_ONLY}
     assert [p for p in ours if p[0] not in OUR_OWN] == [p for p in theirs if p[0] not in LEFT_OUT]
+
+
+SET = {
+    "saveable_args": lambda value: as_jax.vjp(cube, 2.0, saveable_args=value)[1](1.0)[0],
+    "in_nzs": lambda value: as_jax.linearize(cube, 2.0, in_nzs=value)[1](1.0),
+    "reduce_axes": lambda value: as_jax.grad(cube, reduce_axes=value)(2.0),
+}
+DEFAULT = {"saveable_args": True, "in_nzs": None, "reduce_axes": ()}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_settings_that_are_left_out_are_refused_by_name(name):
+    close(SET[name](DEFAULT[name]), 12.0)
+    with pytest.raises(UnsupportedError, match=rf"setting {name}[\s\S]*test_linear_maps.py"):
+        SET[name]((False,))
+    with pytest.raises(TypeError, match="nothing"):
+        as_jax.vjp(cube, 2.0, nothing=1)
 
 
 def test_options_by_their_places():
