@@ -247,7 +247,12 @@ def _tensor(type: Tensor | Function) -> Tensor:
 
 def is_discrete(type: Any) -> bool:
     """Whether the tangent space of a tensor type, or an array, is the unit: integers, booleans, keys (figure 6)."""
-    return not jnp.issubdtype(type.dtype, np.inexact)
+    return _discrete(type.dtype)
+
+
+@remembered(entries=256)
+def _discrete(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, np.inexact)
 
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:

@@ -254,13 +254,10 @@ def _closed_over(
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     own = [leaves_of(argument) for argument in arguments]
     leaves = tuple([leaf for some in own for leaf in some])
-    is_asked = [i in asked for i, some in enumerate(own) for _ in some]
-    whole = [type(leaf) is not float and _is_whole(leaf) for leaf in leaves]
-    varied = frozenset([i for i in range(len(leaves)) if is_asked[i] and not whole[i]])
-    if len(asked) == len(arguments):
-        return Given(leaves, varied)
-    kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
-    return Given(leaves, varied, kept, order_of(kept))
+    varied = [i in asked and not _is_whole(leaf) for i, some in enumerate(own) for leaf in some]
+    all_asked = len(asked) == len(arguments)
+    kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
+    return Given(leaves, frozenset([i for i, is_varied in enumerate(varied) if is_varied]), kept, order_of(kept))
 
 
 def _is_whole(leaf: Any) -> bool:

@@ -33,8 +33,9 @@ class _Term(ref[Any]):
 
 def _forget(gone: _Term) -> None:
     with _lock:
-        if _interned.get(gone.key) is gone:
-            del _interned[gone.key]
+        known = _interned.pop(gone.key, gone)
+        if known is not gone:  # it has been made again
+            _interned[gone.key] = known
 
 
 _interned: dict[Hashable, _Term] = {}  # no cache: it says what one term is

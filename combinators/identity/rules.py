@@ -25,7 +25,7 @@ import numpy as np
 from combinators.errors import OURS
 from combinators.identity.bytecode import names_of
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
-from combinators.memo import ByObject, Remembered
+from combinators.memo import ByObject, Remembered, remembered
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -257,5 +257,6 @@ def _is_jaxs(value: Any) -> bool:
     return _package_of(value.__module__) in ("jax", "jaxlib")
 
 
+@remembered(entries=4096)
 def _package_of(module: str | None) -> str:
     return (module or "").partition(".")[0]

@@ -26,7 +26,7 @@ from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, current, setting, shaped, written
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
@@ -156,7 +156,7 @@ def row_types(xs: Any) -> Any:
 
 def zeros(type: Any) -> Any:
     """Zeros of a shape and a dtype, written out."""
-    return run(_zeros(tuple(type.shape), type.dtype, staging.settings()), [])[0]
+    return run(_zeros(tuple(type.shape), type.dtype, setting()), [])[0]
 
 
 @remembered(entries=1024)

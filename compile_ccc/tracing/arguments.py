@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import jax
@@ -139,7 +140,7 @@ def holds_function(argument: Any) -> bool:
 
 
 def _is_value(leaf: Any) -> bool:
-    if has_attributes(leaf):
+    if has_attributes(leaf) or issubclass(type(leaf), Enum):  # members are told by what they are
         return False
     if type(leaf) is int and leaf.bit_length() > 31:
         return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
@@ -213,13 +214,12 @@ def _parameters(f: Callable[..., Any]) -> list[str]:
 def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
     """The function whose code says the signature of f, which is quicker to read, and how many arguments it has of f."""
     kind, given = type(f), 1
-    function: Any = None
     if kind is types.FunctionType:
         function, given = f, 0
     elif kind is types.MethodType:
         function = f.__func__
-    elif callable(f) and not (hasattr(f, "__wrapped__") or hasattr(f, "__signature__")):  # an object
-        function = kind.__call__
-    if type(function) is not types.FunctionType or function.__dict__ or function.__code__.co_argcount < given:
-        return None, 0
-    return function, given
+    else:  # an object that can be called
+        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else callable(f) and kind.__call__
+    if isinstance(function, types.FunctionType) and not function.__dict__ and given <= function.__code__.co_argcount:
+        return function, given
+    return None, 0

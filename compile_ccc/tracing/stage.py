@@ -146,8 +146,9 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            if given.own and len(given.own) == arity:
-                handed = Handed(given.own, arguments, given.before.reaches)
+            handed = (
+                Handed(given.own, arguments, given.before.reaches) if given.own and len(given.own) == arity else None
+            )
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
