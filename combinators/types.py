@@ -54,11 +54,10 @@ class Tensor:
         has_kind = any(map(jnp.issubdtype, repeat(dtype), _KINDS)) and isinstance(self.weak, bool)
         if min(shape, default=0) < 0 or not has_kind:
             raise ArgumentError(
-                "this is no tensor type",
-                expected="a shape of sizes from 0 on, and a dtype",
+                "this is no tensor type", expected="a shape of sizes from 0 on, and a dtype",
                 got=f"Tensor({self.shape!r}, {self.dtype!r})",
                 hint="for example Tensor((2, 3)), Tensor(3, 'int32'), Tensor(()) for a real number",
-            )
+            )  # fmt: skip
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
 
@@ -131,11 +130,10 @@ def require_types(name: str, type: Type) -> None:
     for leaf in jax.tree.leaves(type):
         if not isinstance(leaf, Tensor | Function | Unknown):
             raise ArgumentError(
-                f"{name} is no type",
+                f"{name} is no type", got=f"{leaf!r} of type {leaf.__class__.__name__}",
                 expected="types: C.Tensor, C.Function, and tuples, dicts or other pytrees of them",
-                got=f"{leaf!r} of type {leaf.__class__.__name__}",
                 hint="for example Function(Tensor(3), Tensor()); the type of a value v is C.type_of(v)",
-            )
+            )  # fmt: skip
 
 
 def require_values(values: Any) -> None:
@@ -156,11 +154,9 @@ def no_types(values: Any) -> None:
 def _no_type(leaf: Any) -> None:
     if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
         raise ArgumentError(
-            "a type stands where a value is needed",
-            expected="arrays, numbers, closures, and pytrees of them",
-            got=repr(leaf),
-            hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
-        )
+            "a type stands where a value is needed", expected="arrays, numbers, closures, and pytrees of them",
+            got=repr(leaf), hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
+        )  # fmt: skip
 
 
 class FunctionLike:
@@ -170,11 +166,9 @@ class FunctionLike:
 
     def no_array(self, *_: Any) -> Any:
         raise FunctionArithmeticError(
-            "arithmetic on a function",
-            expected="an array",
-            got=repr(self),
+            "arithmetic on a function", expected="an array", got=repr(self),
             hint="call it first: f(x) is an array where f is not; functions are stacked and indexed by jax.tree.map",
-        )
+        )  # fmt: skip
 
     __jax_array__ = __array__ = __float__ = __int__ = __getitem__ = __iter__ = no_array
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = no_array
@@ -211,16 +205,14 @@ def leaf_type(leaf: Any) -> Tensor | Function:
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",
-                expected="a value; a function as a function value",
-                got=repr(leaf),
+                expected="a value; a function as a function value", got=repr(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
-            ) from None
+            ) from None  # fmt: skip
         raise ArgumentError(
-            "this is not a value of ours",
+            "this is not a value of ours", got=f"{leaf!r} of type {type(leaf).__name__}",
             expected="arrays, numbers, closures, and tuples, dicts or other pytrees of them",
-            got=f"{leaf!r} of type {type(leaf).__name__}",
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
-        ) from None
+        ) from None  # fmt: skip
     return of_aval(aval)
 
 
@@ -238,11 +230,9 @@ def _tensor(type: Tensor | Function) -> Tensor:
         return type
     require_types("the element of an array", type)
     raise UnsupportedError(
-        "an array of functions of which only the type is known",
-        expected="elements without functions",
-        got=type,
+        "an array of functions of which only the type is known", expected="elements without functions", got=type,
         hint="apply the functions inside the loop, and collect the results",
-    )
+    )  # fmt: skip
 
 
 def is_discrete(type: Any) -> bool:
@@ -270,11 +260,9 @@ def of_aval(aval: Any) -> Tensor:
     """The type of an array by JAX's word for it, an abstract value or a `ShapeDtypeStruct`."""
     if not isinstance(aval, jax.core.ShapedArray | jax.ShapeDtypeStruct):
         raise UnsupportedError(
-            "this changes while a program runs, and is no value",
-            expected="an array",
-            got=aval,
+            "this changes while a program runs, and is no value", expected="an array", got=aval,
             hint="read a Ref by ref[...] outside of the program, and hand in the array",
-        )
+        )  # fmt: skip
     return Tensor(aval.shape, aval.dtype, bool(aval.weak_type))
 
 

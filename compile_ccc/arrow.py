@@ -254,7 +254,9 @@ def _closed_over(
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     own = [leaves_of(argument) for argument in arguments]
     leaves = tuple([leaf for some in own for leaf in some])
-    varied = [i in asked and not _is_whole(leaf) for i, some in enumerate(own) for leaf in some]
+    varied = [
+        i in asked and (type(leaf) is float or not _is_whole(leaf)) for i, some in enumerate(own) for leaf in some
+    ]
     all_asked = len(asked) == len(arguments)
     kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
     return Given(leaves, frozenset([i for i, is_varied in enumerate(varied) if is_varied]), kept, order_of(kept))
