@@ -257,9 +257,11 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     varied = [
         i in asked and (type(leaf) is float or not _is_whole(leaf)) for i, some in enumerate(own) for leaf in some
     ]
-    all_asked = len(asked) == len(arguments)
-    kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
-    return Given(leaves, frozenset([i for i, is_varied in enumerate(varied) if is_varied]), kept, order_of(kept))
+    places = frozenset([i for i, is_varied in enumerate(varied) if is_varied])
+    if len(asked) == len(arguments):
+        return Given(leaves, places)
+    kept = tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
+    return Given(leaves, places, kept, order_of(kept))
 
 
 def _is_whole(leaf: Any) -> bool:
