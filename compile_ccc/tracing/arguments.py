@@ -219,7 +219,8 @@ def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
     elif kind is types.MethodType:
         function = f.__func__
     else:  # an object that can be called
-        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else callable(f) and kind.__call__
+        other = hasattr(f, "__wrapped__") or hasattr(f, "__signature__") or isinstance(f, jnp.ufunc)
+        function = None if other else callable(f) and kind.__call__
     if isinstance(function, types.FunctionType) and not function.__dict__ and given <= function.__code__.co_argcount:
         return function, given
     return None, 0
