@@ -183,7 +183,7 @@ def _change(x: Any, references: int = 0) -> None:
     """
     asked = asked_of(x)
     number = None if asked is None else asked.beside.number(x)
-    if number is None or not isinstance(array := number.pair[0], np.ndarray):
+    if asked is None or number is None or not isinstance(array := number.pair[0], np.ndarray):
         return
     if number.place is not None or array.base is not None or not 0 < references <= _references[0]:
         asked.want(x)
