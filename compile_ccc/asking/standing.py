@@ -182,8 +182,9 @@ def _change(x: Any, references: int = 0) -> None:
     One that was computed may be another one instead, if nobody has it but who changes it: by so many `references`.
     """
     asked = asked_of(x)
-    number = None if asked is None else asked.beside.number(x)
-    if asked is None or number is None or not isinstance(array := number.pair[0], np.ndarray):
+    if asked is None or (number := asked.beside.number(x)) is None:
+        return
+    if not isinstance(array := number.pair[0], np.ndarray):
         return
     if number.place is not None or array.base is not None or not 0 < references <= _references[0]:
         asked.want(x)
