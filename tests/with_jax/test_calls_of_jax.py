@@ -15,6 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import linear_call
 from jax.experimental.ode import odeint
 
+from combinators.errors import NotDifferentiableError
 from compile_ccc import trace
 from tangents import grad, jvp, represent, value_and_grad
 
@@ -216,3 +217,10 @@ def test_a_program_that_is_evaluated_is_read(x64):
     assert "eval_jaxpr" not in str(trace(f, v).term)
     np.testing.assert_allclose(grad(lambda x: jnp.sum(f(x)))(jnp.asarray(v)), np.cos(v))
     np.testing.assert_allclose(jvp(f, (jnp.asarray(v),), (jnp.ones(3),))[1], np.cos(v))
+
+
+@pytest.mark.parametrize("derivative", [grad, lambda f: lambda x: jvp(f, (x,), (x,))], ids=["reverse", "forward"])
+def test_a_linear_call_whose_residuals_vary_is_refused(derivative):
+    squared = lambda x: linear_call(lambda r, y: r * y, lambda r, g: r * g, x, x)
+    with pytest.raises(NotDifferentiableError, match="linear_call has no .*-mode derivative"):
+        derivative(squared)(3.0)
