@@ -222,5 +222,5 @@ def test_a_program_that_is_evaluated_is_read(x64):
 @pytest.mark.parametrize("derivative", [grad, lambda f: lambda x: jvp(f, (x,), (x,))], ids=["reverse", "forward"])
 def test_a_linear_call_whose_residuals_vary_is_refused(derivative):
     squared = lambda x: linear_call(lambda r, y: r * y, lambda r, g: r * g, x, x)
-    with pytest.raises(NotDifferentiableError, match="linear_call has no .*-mode derivative"):
+    with pytest.raises(NotDifferentiableError, match="linear_call has no"):
         derivative(squared)(3.0)
