@@ -173,7 +173,7 @@ class Walk(Places):
         if not own and package(f.__module__) in QUIET and f.__closure__ is None:
             return
         if own and runs:
-            self.code(f.__code__, f.__globals__)
+            self.code(f.__code__, f.__globals__, held=held)
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
         kept = names_of(f.__code__).noted if own else frozenset()
