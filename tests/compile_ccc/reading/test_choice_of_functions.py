@@ -76,7 +76,7 @@ PROGRAMS = [by_switch, made_in_branches, applied_in_branches, by_index, by_where
 @pytest.mark.parametrize("i", range(3))
 def test_a_choice_has_the_gradient_of_what_was_chosen(program, i, functions):
     value, gradient = value_and_grad(program, (0, 1), functions=functions)(A, x, i)
-    expected, slope = jax.jit(jax.value_and_grad(lambda a, y: applied(a, i, y), (0, 1)))(A, x)
+    expected, slope = jax.value_and_grad(lambda a, y: applied(a, i, y), (0, 1))(A, x)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     jax.tree.map(lambda g, h: np.testing.assert_allclose(g, h, rtol=1e-12), gradient, slope)
 
@@ -88,7 +88,7 @@ def test_forward_mode_and_second_derivatives_go_through_a_choice(program):
     expected = jax.jvp(plain, (A, x), (np.ones(3), 2.0))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     h = hessian(lambda y: program(A, y, jnp.int32(1)))(x)
-    np.testing.assert_allclose(h, jax.jit(jax.hessian(lambda y: plain(A, y)))(x), rtol=1e-12)
+    np.testing.assert_allclose(h, jax.hessian(lambda y: plain(A, y))(x), rtol=1e-12)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -98,7 +98,7 @@ def test_a_choice_is_made_lane_by_lane(program):
     plain = lambda a: sum(applied(a, int(i), y) for i, y in zip(which, ys, strict=True))
     value, gradient = value_and_grad(total)(A)
     np.testing.assert_allclose(value, plain(A), rtol=1e-12)
-    np.testing.assert_allclose(gradient, jax.jit(jax.grad(plain))(A), rtol=1e-12)
+    np.testing.assert_allclose(gradient, jax.grad(plain)(A), rtol=1e-12)
 
 
 def test_the_environment_that_ran_gets_the_cotangent():
@@ -147,7 +147,7 @@ def test_different_functions_are_folded_over(functions):
 
     plain = lambda a, y: applied(a, 2, applied(a, 1, applied(a, 0, y)))
     value, gradient = value_and_grad(folded, (0, 1), functions=functions)(A, x)
-    expected, slope = jax.jit(jax.value_and_grad(plain, (0, 1)))(A, x)
+    expected, slope = jax.value_and_grad(plain, (0, 1))(A, x)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     jax.tree.map(lambda g, h: np.testing.assert_allclose(g, h, rtol=1e-12), gradient, slope)
 
@@ -163,7 +163,7 @@ def test_functions_take_turns_in_the_state_of_a_loop():
         return (f + g + f) * g
 
     value, gradient = value_and_grad(turns, (0, 1))(A, x)
-    expected, slope = jax.jit(jax.value_and_grad(plain, (0, 1)))(A, x)
+    expected, slope = jax.value_and_grad(plain, (0, 1))(A, x)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     jax.tree.map(lambda g, h: np.testing.assert_allclose(g, h, rtol=1e-12), gradient, slope)
     tangents = (np.array([1.0, -1.0, 2.0]), 0.5)
@@ -237,9 +237,9 @@ def test_a_choice_inside_a_choice(w, functions):
 
     plain = lambda w: jnp.sin(w * 1.3) if w > 0.5 else 1.3 * w + w if w > 0.0 else jnp.exp(-1.3 * w)
     found = value_and_grad(nested, functions=functions)(w)
-    np.testing.assert_allclose(found, (plain(w), jax.jit(jax.grad(plain))(w)), rtol=1e-12)
+    np.testing.assert_allclose(found, (plain(w), jax.grad(plain)(w)), rtol=1e-12)
     np.testing.assert_allclose(jvp(nested, (w,), (2.0,)), jax.jvp(plain, (w,), (2.0,)), rtol=1e-12)
-    np.testing.assert_allclose(hessian(nested)(w), jax.jit(jax.hessian(plain))(w), rtol=1e-12)
+    np.testing.assert_allclose(hessian(nested)(w), jax.hessian(plain)(w), rtol=1e-12)
 
 
 FAMILIES = {
