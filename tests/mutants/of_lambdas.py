@@ -17,7 +17,7 @@ MUTANTS = {
         "variables after an abstraction",
         Code(
             translate._expression,
-            "return compose(*_restriction(scope, e.free), translate(e))",
+            "return chain(*_restriction(scope, e.free), translate(e))",
             "scope[e.parameter] = len(scope); return Curry(_block(scope, e.body), e.parameter.type)",
         ),
     ),
