@@ -21,6 +21,7 @@ import numpy as np
 from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
+from combinators.identity.identity import OWN_KEYS
 from combinators.identity.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
@@ -98,6 +99,9 @@ class Function:
 
     def __repr__(self) -> str:
         return f"({text(self.dom)} ⇝ {text(self.cod)})"
+
+
+OWN_KEYS.add(Tensor)
 
 
 def type_of(value: Any) -> Type:

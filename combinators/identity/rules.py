@@ -59,15 +59,18 @@ def walked(f: Any) -> tuple[Hashable, list[Any]]:
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
+    functions = held_functions(program)
+    if not functions:
+        return []
     walk = _Walk()
-    for f in held_functions(program):
+    for f in functions:
         walk.of(f)
     return walk.tracers
 
 
 def held_functions(program: Any) -> list[Any]:
     """The functions in a program of JAX, and in the programs in it."""
-    functions, seen, waiting = [], set[Any](), [program]
+    functions, seen, waiting, whole = [], set[Any](), [program], program
     while waiting:
         program = waiting.pop()
         if program in seen or _without_functions.get(program):
@@ -76,7 +79,7 @@ def held_functions(program: Any) -> list[Any]:
         for eqn in program.eqns:
             for value in eqn.params.values():
                 kind = type(value)
-                if kind in _PLAIN:
+                if kind in _PLAIN or isinstance(value, np.dtype):
                     continue
                 if kind is tuple or kind is list:
                     waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
@@ -87,8 +90,8 @@ def held_functions(program: Any) -> list[Any]:
                 elif _is_jaxs(kind) and callable(value) and is_dataclass(value):  # a callback of the host
                     functions += [getattr(value, field.name) for field in fields(value)]
     if not functions:
-        for program in seen:
-            _without_functions.put(program, True)
+        for inner in seen - {whole}:  # which others may hold, too
+            _without_functions.put(inner, True)
     return functions
 
 
@@ -120,7 +123,7 @@ def _cells_of(values: list[Any]) -> list[Any]:
 _without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
 
 
-_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
+_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 
 
 def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:

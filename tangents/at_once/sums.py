@@ -35,8 +35,8 @@ class Sums:
     """The sums of outputs of a program over many runs; some of its inputs are `fixed`, and of others there are `rows`.
 
     Each run gives what has to be `added`, and what has to be `stacked`; then `totals` are the sums.  A loop `carries`
-    what is added from run to run; else there is room for all of it, and a row is always smaller.  Of the inputs that
-    have rows, the totals `read` some.
+    what is added from run to run; else there is room for all of it, and a row is always smaller.  Of the inputs of
+    which there are rows, the totals `read` some.
     """
 
     def __init__(
@@ -188,9 +188,8 @@ class Sums:
             one = recorded(lambda *row: run(again, given(row)), "rows")
             made.update(zip(again.outputs, jax.vmap(one)(*map(rows.__getitem__, moving)), strict=True))
         axis = lambda v: self._made[v].params["dimension"] + 1
-        return made | {
-            v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in self._joined if v not in made
-        }
+        joined = [v for v in self._joined if v not in made]
+        return made | {v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in joined}
 
     def _parts(self, v: Any) -> list[Any]:
         """What is concatenated to this value, if that varies; else the value."""
