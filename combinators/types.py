@@ -156,11 +156,9 @@ def no_types(values: Any) -> None:
 def _no_type(leaf: Any) -> None:
     if isinstance(leaf, Tensor | Function | jax.ShapeDtypeStruct | jax.core.ShapedArray):
         raise ArgumentError(
-            "a type stands where a value is needed",
-            expected="arrays, numbers, closures, and pytrees of them",
-            got=repr(leaf),
-            hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
-        )
+            "a type stands where a value is needed", expected="arrays, numbers, closures, and pytrees of them",
+            got=repr(leaf), hint="C.infer(term, type) and trace(f, type) work on types; jnp.zeros(shape) is a value",
+        )  # fmt: skip
 
 
 class FunctionLike:
@@ -170,11 +168,9 @@ class FunctionLike:
 
     def no_array(self, *_: Any) -> Any:
         raise FunctionArithmeticError(
-            "arithmetic on a function",
-            expected="an array",
-            got=repr(self),
+            "arithmetic on a function", expected="an array", got=repr(self),
             hint="call it first: f(x) is an array where f is not; functions are stacked and indexed by jax.tree.map",
-        )
+        )  # fmt: skip
 
     __jax_array__ = __array__ = __float__ = __int__ = __getitem__ = __iter__ = no_array
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = no_array
@@ -211,10 +207,9 @@ def leaf_type(leaf: Any) -> Tensor | Function:
         if callable(leaf):
             raise BareFunctionError(
                 "a Python function stands where a value is needed, and its domain is not known",
-                expected="a value; a function as a function value",
-                got=repr(leaf),
+                expected="a value; a function as a function value", got=repr(leaf),
                 hint="write function(f, domain), for example function(lambda x: ..., C.Tensor(()))",
-            ) from None
+            ) from None  # fmt: skip
         raise ArgumentError(
             "this is not a value of ours",
             expected="arrays, numbers, closures, and tuples, dicts or other pytrees of them",
@@ -238,11 +233,9 @@ def _tensor(type: Tensor | Function) -> Tensor:
         return type
     require_types("the element of an array", type)
     raise UnsupportedError(
-        "an array of functions of which only the type is known",
-        expected="elements without functions",
-        got=type,
+        "an array of functions of which only the type is known", expected="elements without functions", got=type,
         hint="apply the functions inside the loop, and collect the results",
-    )
+    )  # fmt: skip
 
 
 def is_discrete(type: Any) -> bool:
@@ -257,12 +250,7 @@ def _discrete(dtype: Any) -> bool:
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     """JAX's own word for a tensor type."""
-    return _struct(type.shape, type.dtype, type.weak)
-
-
-@remembered(entries=4096)
-def _struct(shape: tuple[int, ...], dtype: Any, weak: bool) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
+    return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
 
 
 @remembered(entries=8192)
