@@ -247,12 +247,7 @@ def _discrete(dtype: Any) -> bool:
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     """JAX's own word for a tensor type."""
-    return _struct(type.shape, type.dtype, type.weak)
-
-
-@remembered(entries=4096)
-def _struct(shape: tuple[int, ...], dtype: Any, weak: bool) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
+    return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
 
 
 @remembered(entries=8192)

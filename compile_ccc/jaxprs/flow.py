@@ -29,10 +29,11 @@ def needed(equations: Sequence[Any], outputs: Sequence[Any]) -> tuple[list[Any],
     read, alive = {*filter(is_variable, outputs)}, []
     for equation in reversed(equations):
         if not equation.effects:
-            if read.isdisjoint(equation.outvars):
+            results = equation.outvars
+            if read.isdisjoint(results):
                 continue
-            if not read.issuperset(equation.outvars):
-                wanted = [v in read for v in equation.outvars]
+            if len(results) > 1 and not read.issuperset(results):
+                wanted = [v in read for v in results]
                 equation = _narrowed(equation, wanted) if _has_dead(equation, wanted) else equation
         read.update(filter(is_variable, equation.invars))
         alive.append(equation)

@@ -75,8 +75,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, _NUMBERS):
             return Wire(self, literal_of(value))
-        wire = Wire(self, jex.Var(aval_of(value)))
-        self.constants[id(value)] = wire, value
+        self.constants[id(value)] = (wire := Wire(self, jex.Var(aval_of(value)))), value
         return wire
 
     def wires(self, values: Iterable[Any]) -> list[Wire]:
@@ -165,8 +164,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         given = self.wires((*program.constants, *values))
         literals, steps, outputs, names = program.in_places
         atoms = [*map(_atom, given), *literals]
-        if program.is_high:
-            self.is_high = True
+        self.is_high |= program.is_high
         opened, noted = self._opened and not names.isdisjoint(compat.CALLS), not names.isdisjoint(_NOTED)
         for e, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
@@ -239,12 +237,6 @@ def current() -> Recorder | None:
     """The program that is being written, if JAX traces nothing else inside it."""
     trace = jex.find_top_trace(())
     return trace if type(trace) is Recorder else None
-
-
-def setting() -> Any:
-    """The settings of JAX, with which a program that is being written was begun."""
-    recorder = current()
-    return staging.settings() if recorder is None else recorder.setting
 
 
 def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -26,9 +26,15 @@ from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, current, setting, shaped, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
+
+def setting() -> Any:
+    """The settings of JAX, with which a program that is being written was begun."""
+    recorder = current()
+    return staging.settings() if recorder is None else recorder.setting
 
 
 def record(

@@ -44,14 +44,14 @@ def lifted(program: Program, outputs: Iterable[int]) -> Program:
         if type(v) is not jex.Literal and v in made and v not in wanted:
             wanted.add(v)
             left += made[v].invars if made[v].primitive.name in _THROUGH else ()
-    equations = [new for e in program.equations for new in _lifted(e, wanted)]
+    equations = [new for e in program.equations for new in (_lifted(e, wanted) if e.primitive.name == "cond" else (e,))]
     return program if len(equations) == len(program.equations) else replace(program, equations=equations)
 
 
 def _lifted(e: Any, wanted: set[Any]) -> list[Any]:
-    """A choice and what is done after it; any other equation as it is."""
+    """A choice and what is done after it."""
     numbers = [i for i, v in enumerate(e.outvars) if v in wanted]
-    if e.primitive.name != "cond" or e.effects or not numbers:
+    if e.effects or not numbers:
         return [e]
     branches = [lifted(opened(Program.of(branch)), numbers) for branch in e.params["branches"]]
     tails = {i: found for i in numbers if (found := _tails(branches, i, e.outvars[i].aval))}

@@ -14,8 +14,8 @@ from jax.extend.core.primitives import reshape_p
 from combinators.memo import remembered
 from compile_ccc.jaxprs.compat import only_operation
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import applied, aval_of, setting
-from compile_ccc.jaxprs.recording import record, run
+from compile_ccc.jaxprs.recorder import applied, aval_of
+from compile_ccc.jaxprs.recording import record, run, setting
 
 
 @dataclass(frozen=True)

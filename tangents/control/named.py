@@ -15,8 +15,8 @@ from combinators.depth import PROGRAMS
 from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.terms import Call
-from compile_ccc.jaxprs.recorder import aval_of, setting
-from compile_ccc.jaxprs.recording import record
+from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recording import record, setting
 from tangents.control.ruled import ruled
 from tangents.cotangents.leaves import filled, placed, present, structs
 from tangents.cotangents.residuals import Opened, Residuals

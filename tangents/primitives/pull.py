@@ -17,8 +17,8 @@ from combinators.memo import remembered
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, of_aval
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import aval_of, setting
-from compile_ccc.jaxprs.recording import operation, record, run
+from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recording import operation, record, run, setting
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 from tangents.primitives.delegate import Refused, delegated
 from tangents.primitives.missing import missing

@@ -192,6 +192,7 @@ CHECKS = {
     "arrows in order": holds(C.prod(p1, p0 >> SIN) >> C.prod(p0, p1 >> EXP), S, S),
     "components": holds(C.prod(p0 >> SIN, p1 >> EXP), S, S),
     "one part in two places": holds(C.prod(p1, p0 >> SIN, p0 >> SIN) >> C.prod(p0, C.prod(p1, p2) >> MUL) >> MUL, S, S),
+    "a variable in two places": holds(C.prod(p0, p1, p0) >> C.prod(p0, C.prod(p1, p2) >> MUL) >> MUL, Context(S, S)),
     "lets": holds(
         C.extend(C.prod(p0, p1) >> MUL) >> C.extend(C.prod(p2, p0) >> MUL) >> C.prod(p3, p1) >> MUL, Context(S, S)
     ),

@@ -117,7 +117,9 @@ MUTANTS = {
     # what is worked out once
     "matrices are not transposed": (
         "a network in a loop",
-        Code(once._transposed, "jnp.transpose(fixed[v])", "fixed[v]"),
+        Code(
+            once._transposed, '(value,) = applied(transpose_p, [fixed[v]], {"permutation": (1, 0)})', "value = fixed[v]"
+        ),
     ),
     "a step is pulled back with the state before it": (
         "a network in a loop",

@@ -30,6 +30,15 @@ MUTANTS = {
         "one part in two places",
         Code(represent._product, "total = plus(total, pb(part))", "total = pb(part)"),
     ),
+    "a variable gets the cotangent of its last place": (
+        "a variable in two places",
+        Code(represent._rearranged, "plus(found[place], part) if place in found else part", "part"),
+    ),
+    "cotangents go to other variables": (
+        "lets",
+        Code(represent._rearranged, "zip(keys, places", "zip(keys, places[::-1]"),
+    ),
+    "variables come in the other order": ("lets", Code(represent.rep, "for i in places]", "for i in places[::-1]]")),
     "equal parts take the place of the first part": (
         "one part in two places",
         Code(represent._shared, "Proj(i) for i, name", "Proj(0) for i, name"),

@@ -11,6 +11,7 @@ import combinators as C
 from combinators.inductive import schedule
 from combinators.meaning import trees as meaning
 from tangents import jvp, value_and_grad
+from tangents.at_once import contractions
 from tangents.at_once.sums import Sums
 from tangents.forward import trees as forward_trees
 from tangents.trees import rule
@@ -177,6 +178,10 @@ MUTANTS = {
     "rows that are no node are added up": (
         "a fold over trees",
         Code(Pulling.run, "lambda rows: masked(rows, valid)", "lambda rows: rows"),
+    ),
+    "the sum of rows leaves out the first": (
+        "a fold over trees",
+        Code(contractions.summed, "rows = whole(rows)", "rows = whole(rows)[1:]"),
     ),
     "rows that are no node are contracted": (
         "a fold over trees",
