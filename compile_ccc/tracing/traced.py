@@ -14,6 +14,7 @@ from combinators.origins import Origin
 from combinators.terms import Curry
 from combinators.types import Function, Type
 from combinators.values import Closure, depth_of
+from compile_ccc.again import Run
 from compile_ccc.asking.answers import Answers
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.watching.handed import Order, Written
@@ -59,8 +60,8 @@ class Given:
 
     Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
     them.
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
-    more, `undo` puts back what it has changed.
+    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; `run` puts back what
+    it has changed before it runs once more.
     """
 
     leaves: tuple[Any, ...] = ()
@@ -68,11 +69,11 @@ class Given:
     own: tuple[Any, ...] = ()
     order: Order = ()
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    undo: Callable[[], Any] = lambda: None
+    run: Run | None = None  # None if nobody has looked at what it reaches
 
-    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], undo: Callable[[], Any]) -> Given:
-        """The same for a run that ends, and is undone, like this."""
-        return Given(self.leaves, self.varied, self.own, self.order, at_end, undo)
+    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run) -> Given:
+        """The same for a run that ends like this."""
+        return Given(self.leaves, self.varied, self.own, self.order, at_end, run)
 
 
 NOT_GIVEN = Given()

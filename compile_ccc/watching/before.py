@@ -108,9 +108,6 @@ class Before(Lenient):
         if stuck or not self._all:
             raise _stuck(f, type(stuck[0]).__name__ if stuck else self.watch.reason)
 
-    def check(self, f: Any) -> None:
-        """Nothing is left to look at when f has run."""
-
 
 def _digest(array: Any) -> bytes:
     return sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).digest()
