@@ -25,9 +25,9 @@ from compile_ccc.asking.jax_traces import Tracer, is_tracing, trace_of
 from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit
+from compile_ccc.rules.as_programs import backward, residuals, with_cotangents
 from compile_ccc.rules.closing import emptied, rule_of, with_rule_as_program
 from compile_ccc.rules.known import asks_for_value
-from compile_ccc.rules.pullbacks import backward, residuals, with_programs
 
 _LEVELS = 4  # of rules within rules
 
@@ -190,7 +190,7 @@ def _vjp(out_trees: Any, run: Any, varied: Any, fun: Any, fwd: Any, bwd: Any, op
         emptied(fwd)
     value = lambda operands: list(fun.call_wrapped(*operands))
     to, fro = rule_of(forward.jaxpr, forward.consts), rule_of(back.jaxpr, back.consts)
-    call, captured = with_programs(value, to, fro, zeros, places)
+    call, captured = with_cotangents(value, to, fro, zeros, places)
     return call(captured, operands)
 
 

@@ -40,8 +40,7 @@ class Scan:
 
     def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
         """The constants, the state and the elements among what there is for each operand, or each input of the body."""
-        start, end = self.constants, self.constants + self.carry
-        return list(values[:start]), list(values[start:end]), list(values[end:])
+        return _in_three(values, self.constants, self.carry)
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,11 @@ class While:
 
     def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
         """The constants of the condition, those of the body, and the state among what there is for each operand."""
-        start, end = self.of_asks, self.of_asks + self.of_body
-        return list(values[:start]), list(values[start:end]), list(values[end:])
+        return _in_three(values, self.of_asks, self.of_body)
+
+
+def _in_three[T](values: Sequence[T], first: int, second: int) -> tuple[list[T], list[T], list[T]]:
+    return list(values[:first]), list(values[first : first + second]), list(values[first + second :])
 
 
 def branches(eqn: Any) -> Sequence[Any]:
@@ -126,6 +128,14 @@ def writes(eqn: Any) -> list[bool]:
             which = effect.input_index if hasattr(effect, "input_index") else effect.input
             found[which if isinstance(which, int) else list(eqn.invars).index(which)] = True
     return found
+
+
+def only_refs(eqn: Any) -> bool:
+    """Whether an equation has no effect but on refs."""
+    return all(type(effect).__name__ in _EFFECTS for effect in eqn.effects)
+
+
+_EFFECTS = ("ReadEffect", "WriteEffect", "AccumEffect", "InternalMutableArrayEffect")
 
 
 def only_operation(program: Any) -> str:
