@@ -34,10 +34,11 @@ from combinators.types import Type, children, require_types, require_values
 @composite.register(object)
 def compose(*steps: Any) -> Any:
     """f1 >> f2 >> ... in the order in which they run; of one arrow it is that arrow, of none it is `id`."""
-    return mixed("compose", _chain, *steps)
+    return mixed("compose", chain, *steps)
 
 
-def _chain(*steps: Term) -> Term:
+def chain(*steps: Term) -> Term:
+    """`compose` of terms alone."""
     if Compose in map(type, steps):
         steps = tuple([f for step in steps for f in (step.steps if type(step) is Compose else (step,))])
     return steps[0] if len(steps) == 1 else Compose(steps) if steps else Id()

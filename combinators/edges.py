@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Iterable, Mapping
@@ -123,11 +124,22 @@ def check_name(name: Any) -> None:
 
 def check_policy(policy: Any, line: str | None = None) -> None:
     """Raises `ArgumentError` for what is no policy of a checkpoint; at this line, if it is not the running one."""
-    if not (policy is None or callable(policy)):
+    if not (policy is None or _takes_any_keyword(policy)):
         raise ArgumentError(
             "this is no policy of a checkpoint",
-            expected="a function such as jax.checkpoint_policies.dots_saveable, or None",
+            expected="a function of (operation, *types, **parameters), as in jax.checkpoint_policies, or None",
             got=f"{policy!r} of type {type(policy).__name__}",
             line=line,
             hint="it is asked, for each operation, whether what that gives is kept for the way back",
         )
+
+
+def _takes_any_keyword(f: Any) -> bool:
+    """Whether f is a function that takes any arguments by name, as far as its signature is known."""
+    if not callable(f):
+        return False
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # of functions in C
+        return False
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

@@ -130,23 +130,13 @@ class Facts[V](Remembered):
             return sum(len(self._of(term)) for term in self._terms)
 
 
-class ByObject[K, V](Remembered):
+class ByObject[K, V](weakref.WeakKeyDictionary[K, V], Remembered):
     """One entry for each object, until the object goes.  No value may hold its object, or it would never go."""
 
     def __init__(self, name: str):
+        super().__init__()
         self.name = name
-        self._entries: weakref.WeakKeyDictionary[K, V] = weakref.WeakKeyDictionary()
         _tables.append(self)
-
-    def get(self, key: K) -> V | None:
-        """The entry of an object; None if there is none."""
-        return self._entries.get(key)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._entries
-
-    def __getitem__(self, key: K) -> V:
-        return self._entries[key]
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -154,15 +144,12 @@ class ByObject[K, V](Remembered):
     def put(self, key: K, value: V) -> V:
         """Makes an entry, unless there is one; gives the one that there is then."""
         with _lock:
-            return self._entries.setdefault(key, value)
+            return self.setdefault(key, value)
 
     def clear(self) -> None:
         """Takes out all entries."""
         with _lock:
-            self._entries.clear()
-
-    def __len__(self) -> int:
-        return len(self._entries)
+            super().clear()
 
 
 class OfMany(Remembered):

@@ -107,20 +107,14 @@ def joint(origins: Sequence[Origin]) -> Origin:
 
 
 type Relabelling = Callable[[Any], Origin]
-_relabelling: ContextVar[Relabelling | None] = ContextVar("relabelling", default=None)
+relabelling: ContextVar[Relabelling | None] = ContextVar("relabelling", default=None)  # of functions in pytrees
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 _running: ContextVar[tuple[Origin, ...]] = ContextVar("running", default=())  # innermost first
 
 
-def of_head(f: Any) -> Origin:
-    """The origin that the head of a function has when it is flattened."""
-    relabelling = _relabelling.get()
-    return f.origin if relabelling is None else relabelling(f)
-
-
 def of_function(of_head: Origin, is_staged: Callable[[], bool]) -> Origin:
     """The origin of a function that is put together from such a head; `is_staged` says whether in a trace of JAX."""
-    if type(of_head) in (Origin, Given) or _relabelling.get():
+    if type(of_head) in (Origin, Given) or relabelling.get():
         return of_head
     return UNKNOWN if isinstance(of_head, Lent) else Lent(of_head) if is_staged() else of_head
 
@@ -139,21 +133,21 @@ def relabelled(x: Any, origin: Relabelling) -> Any:
         met = True
         return origin(f)
 
-    token = _relabelling.set(noted)
+    token = relabelling.set(noted)
     try:
         leaves, form = _flatten(x, None)
         return form.unflatten(leaves) if met else x
     finally:
-        _relabelling.reset(token)
+        relabelling.reset(token)
 
 
 def of_form(form: Any, leaves: Any) -> Any:
     """The value of a form with these leaves.  Its functions have the origins that are in the form, in any trace."""
-    token = _relabelling.set(lambda f: f.origin)
+    token = relabelling.set(lambda f: f.origin)
     try:
         return form.unflatten(leaves)
     finally:
-        _relabelling.reset(token)
+        relabelling.reset(token)
 
 
 def anonymous(x: Any) -> Any:

@@ -114,22 +114,17 @@ def _facts(form: Any) -> _Facts:
     try:
         found = _known.get(form)
     except TypeError:  # what a class keeps beside arrays has no hash
-        return _facts_of(form, set(_kinds(form)))
+        found, has_hash = None, False
+    else:
+        has_hash = True
     if found is None:
-        kinds = set(_kinds(form))
-        found = _facts_of(form, kinds)
-        if OURS.isdisjoint(map(_package, kinds)):  # the form of a closure would keep its code alive
+        kinds = {data[0] for data, _ in _nodes(form)}
+        packages = {kind.__module__.partition(".")[0] for kind in kinds}
+        foreign = not packages <= _TOLERANT
+        found = _Facts(foreign and any(map(_takes_arrays_alone, (form, *_levels(form)))), Record in kinds)
+        if has_hash and OURS.isdisjoint(packages):  # the form of a closure would keep its code alive
             _known.put(form, found)
     return found
-
-
-def _facts_of(form: Any, kinds: set[type]) -> _Facts:
-    foreign = not {*map(_package, kinds)} <= _TOLERANT
-    return _Facts(foreign and any(map(_takes_arrays_alone, (form, *_levels(form)))), Record in kinds)
-
-
-def _package(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
 
 
 class _Probe:
@@ -148,15 +143,10 @@ def _takes_arrays_alone(form: Any) -> bool:
     return again != form or any(part is not probe for part, probe in zip(parts, probes, strict=True))
 
 
-def _kinds(form: Any) -> Iterator[type]:
-    """The classes of the nodes of a form."""
-    return (data[0] for data, _ in _nodes(form))
-
-
 def _levels(form: Any) -> Iterator[Any]:
     """The nodes of foreign classes in a form, each as a form by itself, of one level."""
     for data, count in _nodes(form):
-        if _package(data[0]) not in _TOLERANT:
+        if data[0].__module__.partition(".")[0] not in _TOLERANT:
             leaves = [_LEAF] * count
             yield jax.tree_util.PyTreeDef.from_node_data_and_children(_registry, data, leaves)
 

@@ -55,23 +55,30 @@ def settings() -> tuple[Any, ...]:
     return (jax.sharding.get_abstract_mesh(), *_flags(jax.config))
 
 
-def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known:
+def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any, said: Any = None) -> Known:
     """The types of an operation's results, and its effects, as JAX works them out; once, if it holds no programs.
 
-    What JAX worked out as it traced a program is read off that program.
+    What JAX worked out as it traced a program is read off that program, which has `said` it.
     """
-    key = _key(operation, params, types, setting)
-    found = _found(key)
+    try:
+        key = (
+            None
+            if next(iter(jex.jaxprs_in_params(params)), None) is not None
+            else (operation, frozenset(params.items()), types, setting)
+        )
+    except TypeError:  # a parameter has no hash
+        key = None
+    found = None if key is None else _known.get(key)
+    if found is None and said is None and key is not None:
+        for unread in _unread.take():
+            _read(*unread)
+        found = _known.get(key)
     if found is None:
-        found = _worked_out(operation, params, types)
-        if key is not None:
-            _known.put(key, found)
+        if said is None:
+            given, effects = operation.abstract_eval(*types, **params)
+            said = list(given) if operation.multiple_results else [given], effects
+        found = said if key is None else _known.put(key, said)
     return found
-
-
-def known(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known | None:
-    """The results and effects of an operation without programs, if it was met before."""
-    return _found(_key(operation, params, types, setting))
 
 
 def variable_of(tracer: Any) -> Any:
@@ -89,30 +96,6 @@ _known: Table[Any, Known] = Table("results of operations", entries=8192)
 _unread: Table[Any, Any] = Table("programs of JAX that say more of them", entries=16)  # each with its settings
 
 
-def _key(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Any:
-    """What the results of an operation depend on; None if a parameter has no hash, or holds programs."""
-    if next(iter(jex.jaxprs_in_params(params)), None) is not None:
-        return None
-    try:
-        return operation, frozenset(params.items()), types, setting
-    except TypeError:
-        return None
-
-
-def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
-    found, effects = operation.abstract_eval(*types, **params)
-    return list(found) if operation.multiple_results else [found], effects
-
-
-def _found(key: Any) -> Known | None:
-    found = _known.get(key)
-    if found is None and len(_unread):
-        for unread in _unread.take():
-            _read(*unread)
-        found = _known.get(key)
-    return found
-
-
 def _read(jaxpr: Any, setting: Any) -> None:
     """Keeps what a program, and those inside it, say of their operations."""
     programs, seen = [jaxpr], {jaxpr}
@@ -121,7 +104,7 @@ def _read(jaxpr: Any, setting: Any) -> None:
             inner = [p for p in jex.jaxprs_in_params(equation.params) if p not in seen]
             programs += inner
             seen.update(inner)
-            types = tuple([v.aval for v in equation.invars])
-            key = None if equation.effects else _key(equation.primitive, equation.params, types, setting)
-            if key is not None:
-                _known.put(key, ([v.aval for v in equation.outvars], equation.effects))
+            if not equation.effects:
+                types = tuple([v.aval for v in equation.invars])
+                said = [v.aval for v in equation.outvars], equation.effects
+                results(equation.primitive, equation.params, types, setting, said)

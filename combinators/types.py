@@ -50,7 +50,7 @@ class Tensor:
             dtype: Any = jax.dtypes.canonicalize_dtype(self.dtype, allow_extended_dtype=True)
         except (TypeError, ValueError):
             shape = (-1,)
-        has_kind = any(jnp.issubdtype(dtype, kind) for kind in _KINDS) and isinstance(self.weak, bool)
+        has_kind = any(map(jnp.issubdtype, repeat(dtype), _KINDS)) and isinstance(self.weak, bool)
         if min(shape, default=0) < 0 or not has_kind:
             raise ArgumentError(
                 "this is no tensor type",
@@ -241,8 +241,8 @@ def _tensor(type: Tensor | Function) -> Tensor:
     )
 
 
-def is_discrete(type: Tensor) -> bool:
-    """Whether the tangent space of a tensor type is the unit: integers, booleans, random keys (paper 003, figure 6)."""
+def is_discrete(type: Any) -> bool:
+    """Whether the tangent space of a tensor type, or an array, is the unit: integers, booleans, keys (003, figure 6)."""
     return not jnp.issubdtype(type.dtype, np.inexact)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -163,6 +164,7 @@ def _kind(f: Closure, _: list[Kind]) -> Kind:
     return f.kind
 
 
+@dataclass(slots=True, unsafe_hash=True, repr=False)
 class _Head:
     """What a closure is beside its captured values.  Its origin takes no part in equality, so no name makes a program.
 
@@ -170,16 +172,9 @@ class _Head:
     is no deeper a pytree than it is long.
     """
 
-    __slots__ = ("code", "is_flat", "origin")
-
-    def __init__(self, code: Curry, origin: Origin, is_flat: bool):
-        self.code, self.origin, self.is_flat = code, origin, is_flat
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Head) and other.code is self.code and other.is_flat == self.is_flat
-
-    def __hash__(self) -> int:
-        return hash(self.code)
+    code: Curry
+    origin: Origin = field(compare=False)
+    is_flat: bool
 
     def __repr__(self) -> str:
         return repr(self.code)
@@ -187,8 +182,9 @@ class _Head:
 
 def _flatten(f: Closure) -> tuple[tuple[Any, ...], _Head]:
     environment = f._environment  # pyright: ignore[reportPrivateUsage]
-    is_flat = type(environment) is Context
-    return environment.entries() if is_flat else (environment,), _Head(f.code, origins.of_head(f), is_flat)
+    is_flat, relabelling = type(environment) is Context, origins.relabelling.get()
+    origin = f.origin if relabelling is None else relabelling(f)
+    return environment.entries() if is_flat else (environment,), _Head(f.code, origin, is_flat)
 
 
 def _flatten_with_keys(f: Closure) -> tuple[tuple[Any, ...], _Head]:

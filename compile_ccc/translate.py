@@ -20,7 +20,7 @@ from typing import Any, assert_never
 
 import jax
 
-from combinators.building import compose, prod
+from combinators.building import chain, prod
 from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import ArgumentError
@@ -77,7 +77,7 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Var() | Constant():
             return _atom(scope, e)
         case Lam():
-            return compose(*_restriction(scope, e.free), translate(e))
+            return chain(*_restriction(scope, e.free), translate(e))
         case App(f, x):
             return Compose((_tuple(scope, (f, x)), Eval()))
         case Product(parts, form):
@@ -85,15 +85,15 @@ def _expression(scope: Scope, e: Expression) -> Term:
         case Component(product, key):
             return Compose((_atom(scope, product), _place(key) if type(key) is int else Proj(key)))
         case Arrow(term, atoms):
-            return compose(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
+            return chain(_atom(scope, *atoms), term) if len(atoms) == 1 else Compose((_tuple(scope, atoms), term))
         case Match(scrutinee, branches):
             used = list(dict.fromkeys(x for branch in branches for x in branch.free))
             inner = {x: i for i, x in enumerate(used)}
             codes = [_block({**inner, b.parameter: len(used)}, b.body) for b in branches]
-            return compose(prod(Context(*(_atom(scope, x) for x in (*used, scrutinee)))), case(*codes))
+            return chain(prod(Context(*(_atom(scope, x) for x in (*used, scrutinee)))), case(*codes))
         case Again(body, free, policy, prevent_cse):
             code = _block({x: i for i, x in enumerate(free)}, body)
-            return compose(*_restriction(scope, free), Checkpoint(code, policy, prevent_cse))
+            return chain(*_restriction(scope, free), Checkpoint(code, policy, prevent_cse))
         case _:
             assert_never(e)
 

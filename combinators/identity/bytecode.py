@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.util import resolve_name
 from typing import Any, NamedTuple
 
-from combinators.memo import ByObject
+from combinators.memo import remembered
 
 
 def _numbers(*names: str) -> frozenset[int]:
@@ -57,15 +57,9 @@ class Names(NamedTuple):
         ]
 
 
-_known: ByObject[types.CodeType, Names] = ByObject("names in bytecode")
-
-
+@remembered(entries=4096)
 def names_of(code: types.CodeType) -> Names:
     """What the code of a function says of it, found once."""
-    return _known.get(code) or _known.put(code, _read(code))
-
-
-def _read(code: types.CodeType) -> Names:
     whole = _whole(code)
     done = frozenset().union(*[part.co_code[::2] for part in whole])
     loaded = dict.fromkeys([name for part in whole for name in _globals(part)])

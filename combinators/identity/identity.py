@@ -72,7 +72,9 @@ class Interned:
                 terms.append(a)
             elif kind in OWN_KEYS:
                 parts.append(a)
-            elif kind is tuple and are_terms(a):
+            elif kind is int:
+                parts.append((int, a))
+            elif kind is tuple and constructors.issuperset(map(type, a)):
                 parts.append(a)
                 terms += a
             else:

@@ -129,7 +129,8 @@ class Known(Asking):
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        asked = asked_of(self) if by_users() else None
+        whose = _whose(sys._getframe(1).f_code.co_filename)  # pyright: ignore[reportPrivateUsage]
+        asked = asked_of(self) if whose or (whose is None and by_users()) else None
         return type(self) if asked is None else asked.class_of(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -199,7 +200,9 @@ class Traced(jax_traces.Tracing):
         asked = running.get(id(self))
         if asked is not None and asked.numbers and not keywords and _is_number(c):
             with jax_traces.evaluating():
-                c = jnp.asarray(c)  # no literal: the next number is in the same program
+                c = jnp.array(c)  # no literal: the next number is in the same program
+        elif asked is not None and isinstance(c, np.ndarray):
+            c = asked.constant(c)
         return asking(super().new_const(c, *arguments, **keywords))
 
 

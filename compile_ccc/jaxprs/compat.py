@@ -79,15 +79,16 @@ def frames(source_info: Any) -> Iterator[tuple[str, int]]:
 
 def called(eqn: Any) -> Any:
     """The program of a call; None for any other equation."""
-    match eqn.primitive.name:
-        case "jit":
-            return eqn.params["jaxpr"]
-        case "closed_call" | "eval_jaxpr":
-            return eqn.params["call_jaxpr"]
-        case "remat_opt":  # the forward pass of a custom_vjp with optimize_remat
-            return eqn.params["fwd_jaxpr"]
-        case _:
-            return None
+    where = CALLS.get(eqn.primitive.name)
+    return None if where is None else eqn.params[where]
+
+
+CALLS = {  # operations that are calls, with the parameter that is the program
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
+    "remat_opt": "fwd_jaxpr",  # the forward pass of a custom_vjp with optimize_remat
+}
 
 
 OF_REFS = frozenset({"new_ref", "empty_ref", "freeze", "free_ref", "get", "swap", "addupdate"})  # operations
@@ -192,7 +193,8 @@ def says_no_rule(error: Exception) -> bool:
 
     What a rule of the user's raises by itself, it does not.
     """
-    known = isinstance(error, ValueError | TypeError | NotImplementedError) and not isinstance(error, _OTHERS)
+    kinds = ValueError | TypeError | NotImplementedError | AssertionError
+    known = isinstance(error, kinds) and not isinstance(error, _OTHERS)
     missing = re.search("ifferentiation|do not support JVP|autodiff", str(error)) is not None
     own = isinstance(error, jax.errors.UnexpectedTracerError) or is_of_users_code(error)
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))

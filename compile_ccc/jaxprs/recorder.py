@@ -165,24 +165,20 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         atoms = [*map(_atom, given), *literals]
         if program.is_high:
             self.is_high = True
-        for equation, places, types in steps:
+        for e, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
-            if self._opened and (inner := compat.called(equation)) is not None:
+            if self._opened and (inner := compat.called(e)) is not None:
                 given_inside = [Wire(self, atom) for atom in operands]
                 atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
-            self.equations.append(new := copied(equation, operands, results))
-            if equation.primitive.name in _NOTED:
+            new = jex.JaxprEqn(operands, results, e.primitive, e.params, e.effects, e.source_info, e.ctx)
+            self.equations.append(new)
+            if e.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
-
-
-def copied(e: Any, operands: list[Any], results: list[Any]) -> Any:
-    """An equation on other operands, with other results."""
-    return jex.JaxprEqn(operands, results, e.primitive, e.params, e.effects, e.source_info, e.ctx)
 
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:
@@ -258,7 +254,10 @@ def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> 
 
 def added(x: Any, y: Any) -> Any:
     """x + y, of one shape and dtype."""
-    return applied(jex.primitives.add_p, (x, y), {})[0] if aval_of(x) == aval_of(y) and current() else lax.add(x, y)
+    recorder = current()
+    if recorder is None or aval_of(x) != aval_of(y):
+        return lax.add(x, y)
+    return recorder.process_primitive(jex.primitives.add_p, (x, y), {})
 
 
 def silently[T](f: Callable[[], T]) -> T:

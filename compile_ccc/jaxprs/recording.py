@@ -131,10 +131,8 @@ def operation(term: Primitive, types: Sequence[Any], setting: Any) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
     holds_programs = staging.holds_programs(params)
-    if not (holds_programs or compat.is_written_by_jax(primitive)):
-        found = staging.known(primitive, params, tuple(types), setting)
-        if found is not None:
-            return _single(primitive, params, types, *found)
+    if not (holds_programs or compat.is_written_by_jax(primitive) or primitive.is_high(*types, **params)):
+        return _single(primitive, params, types, *staging.results(primitive, params, tuple(types), setting))
     return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
 
 

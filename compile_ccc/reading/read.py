@@ -210,7 +210,8 @@ class Reader(Builder):
         return [*put(kept, found[: len(init)]), *put(rows, found[len(init) :])]
 
     def primitive(self, eqn: Any, operands: list[Any]) -> list[Any]:
-        check_effects(eqn, self.calls)
+        if eqn.effects:
+            check_effects(eqn, self.calls)
         types = [of_aval(v.aval) for v in eqn.outvars]
         if eqn.primitive.name == "convert_element_type" and atom_type(operands[0]) == types[0] and not types[0].weak:
             return operands  # it only makes a weak type strong

@@ -38,7 +38,10 @@ _REDUCE_WINDOW = {
 
 def inlined(eqn: Any) -> Any:
     """The program that an equation stands for, if it means no more than running that; else None."""
-    match eqn.primitive.name:
+    name = eqn.primitive.name
+    if name in compat.CALLS:
+        return eqn.params[compat.CALLS[name]]
+    match name:
         case "reduce" if not _is_discrete(eqn):
             axes = eqn.params["dimensions"]
             return _written(eqn, _REDUCE, partial(_reduced, axes=axes), axes=axes)
@@ -49,7 +52,7 @@ def inlined(eqn: Any) -> Any:
         case "scatter" if eqn.params["update_jaxpr"] is not None and not _is_discrete(eqn):
             return written(eqn)
         case _:
-            return compat.called(eqn)
+            return None
 
 
 def _is_discrete(eqn: Any) -> bool:

@@ -84,6 +84,7 @@ def captures(f: Any) -> Captured:
 
 
 _PLAIN = (types.NoneType, bool, int, str, bytes, np.generic, Const)
+_CONTAINERS = frozenset({tuple, list, dict})
 _LONG, _DEEP = 1024, 64  # containers of more parts, or inside of more containers, are objects
 _NESTED = 16  # levels of keys within keys; those further inside are kinds
 
@@ -136,7 +137,8 @@ class _Reader:
             self.watch.array(value)
             return ("code", key_of(value)), plan
         runs = type(value) is types.FunctionType
-        parts = _parts(value) if depth < _DEEP or runs else None
+        is_long = type(value) in _CONTAINERS and len(value) > _LONG  # which is told before all parts are listed
+        parts = _parts(value) if (depth < _DEEP or runs) and not is_long else None
         if parts is None or len(parts) > _LONG:
             return self.object(value), Keep(value)
         self.watch.container(value)

@@ -98,19 +98,18 @@ def _traced(tracee: Tracee) -> Traced:
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots(), not anew.keeps_large)
         run = Run(partial(captured.undo, f, state))
-        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, run)
+        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, run, state)
         if not anew.still:
             undone_by(run.undo)
         result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
-        if isinstance(state, Still):
-            state.check(f)
+        state.check(f)
         return result
     if is_tracing() and _met.get(key) is None:
         _met.put(key, True)
         roots = tracee.roots()
         before = Before(roots)
         at_end = lambda settled: _may_hold_tracers(before.watch) and settle(roots, settled)
-        result, _ = tracee.observed(fixed, at_end, partial(captured.undo, f, before))
+        result, _ = tracee.observed(fixed, at_end, partial(captured.undo, f, before), before)
         return replace(result, read=Watch(reason=_AROUND))
     return tracee.watched(fixed, lasting, anew)
 
@@ -142,7 +141,7 @@ class Tracee:
             self.levels and (self.levels, times_derived()),
             fixed,
             key_of(values) if fixed else (),
-            tuple(map(type, values)),
+            tuple([(type(v), v.flags.writeable) if isinstance(v, np.ndarray) else type(v) for v in values]),
         )
 
     def roots(self) -> list[Any]:
@@ -150,10 +149,10 @@ class Tracee:
         return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
 
     def observed(
-        self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any]
+        self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any], before: Before
     ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = self.given.for_run(at_end, Run(undo))
+        given = self.given.for_run(at_end, Run(undo), before)
         undone_by(undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
@@ -179,7 +178,7 @@ class Tracee:
             left.clear()
 
         at_end = lambda settled: left.append(_may_hold_tracers(before) and settle(roots, settled))
-        result, ran = self.observed(fixed, at_end, undo)
+        result, ran = self.observed(fixed, at_end, undo, state)
         if asks_for_type(ran):
             result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=self.classes()))
         if result.fixed:

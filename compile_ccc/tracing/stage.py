@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -43,7 +43,7 @@ from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, pa
 from compile_ccc.tracing.captures import Captured
 from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
 from compile_ccc.translate import translate
-from compile_ccc.watching.before import Before
+from compile_ccc.watching.before import Before, Still, is_shared
 from compile_ccc.watching.handed import Handed, Written, write
 from compile_ccc.watching.watch import NOTHING, Watch
 
@@ -123,7 +123,8 @@ def stage(
     looked: set[int] = set()
     numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
-    runs = given.run or (Run() if own.closed else Run(partial(captured.undo, f, Before([f]))))
+    before = given.before or Before(() if own.closed else [f])
+    runs = given.run or Run(partial(captured.undo, f, before))
     captured_by_rules: list[Any] = []
     copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
@@ -145,7 +146,7 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            handed = Handed(given.own, arguments) if len(given.own) == arity else handed
+            handed = Handed(given.own, arguments, before.reaches) if len(given.own) == arity else handed
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
@@ -182,7 +183,7 @@ def stage(
             numbers.update(held)
             if not more and _is_mistaken(error):
                 more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
-        elif not more:
+        elif not more and not (more := _stale(captured.values, known, before)):
             held = captured_by_rules[:] = rules.held_tracers(program.jaxpr)
             own.rules_capture = bool(held)
             if mapped(held) and not live:
@@ -237,7 +238,14 @@ def _is_of_around(tracer: Any) -> bool:
 
 def _own(value: Any) -> Any:
     """A value for the function that is traced; what that changes in an array, its caller does not see."""
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value.copy("K") if isinstance(value, np.ndarray) and value.flags.writeable else value
+
+
+def _stale(values: Sequence[Any], known: Sequence[int], before: Before | Still) -> set[int]:
+    """The arrays among what a function captured that it changed while it had tracers in their places."""
+    arrays = [i for i, v in enumerate(values) if isinstance(v, np.ndarray) and i not in known]
+    rewritten = before.rewritten() if arrays else []
+    return {i for i in arrays if any(is_shared(values[i], other) for other in rewritten)}
 
 
 def _is_mistaken(error: Exception) -> bool:

@@ -17,6 +17,7 @@ from combinators.values import Closure, depth_of
 from compile_ccc.again import Run
 from compile_ccc.asking.answers import Answers
 from compile_ccc.lambda_terms import Lam
+from compile_ccc.watching.before import Before, Still
 from compile_ccc.watching.handed import Order, Written
 from compile_ccc.watching.ran import Ran
 from compile_ccc.watching.watch import Watch
@@ -61,7 +62,8 @@ class Given:
     Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
     them.
     When the function has run, `at_end` puts values in the place of tracers that it left somewhere; `run` puts back what
-    it has changed before it runs once more.
+    it has changed before it runs once more.  `before` is what it reaches beside its arguments.  Both are None if nobody
+    has looked.
     """
 
     leaves: tuple[Any, ...] = ()
@@ -69,11 +71,12 @@ class Given:
     own: tuple[Any, ...] = ()
     order: Order = ()
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    run: Run | None = None  # None if nobody has looked at what it reaches
+    run: Run | None = None
+    before: Before | Still | None = None
 
-    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run) -> Given:
+    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run, before: Before | Still) -> Given:
         """The same for a run that ends like this."""
-        return Given(self.leaves, self.varied, self.own, self.order, at_end, run)
+        return Given(self.leaves, self.varied, self.own, self.order, at_end, run, before)
 
 
 NOT_GIVEN = Given()

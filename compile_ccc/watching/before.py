@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,11 +15,12 @@ import jax.extend.linear_util as linear_util
 import numpy as np
 
 from combinators.errors import UnsupportedError, definition_line
-from compile_ccc.watching.foreign import DATA
+from compile_ccc.watching.foreign import DATA, own_file
 from compile_ccc.watching.moving import Return, is_iterator, standing
 from compile_ccc.watching.places import Unwatched
+from compile_ccc.watching.ran import is_own
 from compile_ccc.watching.reached import Walk
-from compile_ccc.watching.watch import BYTES
+from compile_ccc.watching.watch import BYTES, bytes_of
 
 _MANY = 100_000  # values: to look at so many takes as long as to trace a large program
 
@@ -47,6 +49,17 @@ class Lenient(Walk):
     def large(self, value: Any) -> None:
         """A container of more than can be looked into."""
 
+    def modules(self) -> None:
+        """Their variables, if they are of the user's program, and not what these hold: that can be all there is."""
+        super().modules()
+        for module in list(sys.modules.values()):
+            if is_own(own_file(module)):
+                self.variables(vars(module))
+
+    def variables(self, variables: dict[str, Any]) -> None:
+        """The variables of a module."""
+        self.watch.container(variables)
+
 
 class Before(Lenient):
     """What functions and objects reach now, with all that a function can change there, which can be put back."""
@@ -57,6 +70,8 @@ class Before(Lenient):
         self._looks = looks  # also at arrays that are too large to be put back
         self._moving: list[tuple[Any, Return]] = []
         self._large: list[tuple[Any, Return]] = []  # such arrays: whether they hold what they held
+        self._unseen: list[Any] = []  # such arrays that are not looked at
+        self._again: list[Return] = []  # whether these hold what they held before the function ran once more
         self._all = True
         try:
             self.walk()
@@ -83,6 +98,8 @@ class Before(Lenient):
             back = functools.partial(_is_as, array, _digest(array))
             self.watch.answers.append((back, True))
             self._large.append((array, back))
+        else:
+            self._unseen.append(array)
 
     def large(self, value: Any) -> None:
         self.unwatched("more values than can be looked at in a moment")
@@ -107,6 +124,42 @@ class Before(Lenient):
         stuck = [value for value, back in self._moving + self._large if not back()]
         if stuck or not self._all:
             raise _stuck(f, type(stuck[0]).__name__ if stuck else self.watch.reason)
+        self._again = self._again or [functools.partial(_is_as, array, _digest(array)) for array in self._unseen]
+
+    def check(self, f: Any) -> None:
+        """Raises `UnsupportedError` if f, which ran once more, wrote to arrays that were not looked at before."""
+        if not all(stands() for stands in self._again):
+            raise _stuck(f, "ndarray")
+
+    def reaches(self, value: Any) -> bool:
+        """Whether a value was met; of an array, whether one with its memory was."""
+        if (id(value), False) in self.seen or (id(value), True) in self.seen:
+            return True
+        return isinstance(value, np.ndarray) and any(is_shared(value, other) for other in self._arrays())
+
+    def rewritten(self) -> list[np.ndarray]:
+        """The arrays that hold something else than before."""
+        small = [array for array, held, _ in self.watch.arrays if bytes_of(array) != held]
+        return small + [array for array, stands in self._large if not stands()]
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [value for value in self.seen.values() if issubclass(type(value), np.ndarray)]
+
+
+def is_shared(left: Any, right: Any) -> bool:
+    """Whether two values are one object, or arrays that may have memory in common."""
+    if left is right:
+        return True
+    if not (issubclass(type(left), np.ndarray) and issubclass(type(right), np.ndarray)):
+        return False
+    return np.may_share_memory(left, right) and _overlap(left, right)
+
+
+def _overlap(left: np.ndarray, right: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(left, right, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _digest(array: Any) -> bytes:
@@ -123,6 +176,7 @@ class Still:
     def __init__(self, roots: Callable[[], Iterable[Any]]):
         self._roots = roots
         self._before: Before | None = None
+        self._reach: Before | None = None
 
     def restore(self, f: Any) -> None:
         """Nothing is to be put back before f runs once more, if that changes nothing either."""
@@ -133,6 +187,15 @@ class Still:
         before = self._before
         if before is not None and (before.moves or not before.watch.stands()):
             raise _stuck(f, before.watch.reason or "what it changes itself")
+
+    def reaches(self, value: Any) -> bool:
+        """Whether the function has a value beside its arguments; of an array, one with its memory."""
+        self._reach = self._reach or Before(self._roots(), looks=False)
+        return self._reach.reaches(value)
+
+    def rewritten(self) -> list[np.ndarray]:
+        """The arrays that hold something else than before."""
+        return self._reach.rewritten() if self._reach else []
 
 
 def _stuck(f: Any, what: str) -> UnsupportedError:

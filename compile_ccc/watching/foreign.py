@@ -138,7 +138,7 @@ def fixed_parts(form: Any) -> Iterator[Any]:
     waiting = [form]
     while waiting:
         form = waiting.pop()
-        node = form.node_data()
-        if node is not None and package(node[0].__module__) not in QUIET:
-            yield node[1]
+        kind, fixed = form.node_data() or (None, None)
+        if fixed is not None and package(kind.__module__) not in QUIET:
+            yield fixed
         waiting += form.children()

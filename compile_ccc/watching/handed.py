@@ -6,7 +6,7 @@ caller's own objects where they do not differentiate by them; so what is written
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +16,8 @@ from combinators.depth import one_level
 from combinators.errors import UnsupportedError, definition_line
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.watching.rebuilt import Copied, changed, held, put, settling
+from compile_ccc.watching.before import is_shared
+from compile_ccc.watching.rebuilt import Copied, changed, held, may_change, put, same, settling
 
 type Order = tuple[tuple[int, tuple[Any, ...]], ...]
 type Written = tuple[Any, Any]  # a container, or an array of NumPy, and what it holds from now on
@@ -34,18 +35,27 @@ def order_of(arguments: Sequence[Any]) -> Order:
 
 
 class Handed:
-    """The caller's own arguments, and their copies in a trace, which get the order of the originals."""
+    """The caller's own arguments, and their copies in a trace, which get the order of the originals.
 
-    def __init__(self, own: Sequence[Any], copies: Sequence[Any]):
+    `reaches` says of an object, or of the memory of an array, whether the function has it without its arguments.
+    """
+
+    def __init__(self, own: Sequence[Any], copies: Sequence[Any], reaches: Callable[[Any], bool] = lambda _: False):
         self._copied: list[Copied] = []
         self._arrays: list[tuple[np.ndarray, np.ndarray]] = []
-        self._places = Counter[int]()  # of each object, by its identity
+        self._places: list[Any] = []  # what may change, once for each place
+        self._captured: list[tuple[Any, Any]] = []  # what of it is captured as well, with what it held
         for original, copy in _pairs(own, copies):
-            self._places[id(original)] += 1
-            if isinstance(original, np.ndarray):
+            is_array = isinstance(original, np.ndarray)
+            if not is_array and not may_change(original):
+                continue
+            self._places.append(original)
+            if reaches(original):
+                self._captured.append((original, original.tobytes() if is_array else held(original)))
+            if is_array:
                 if type(copy) is type(original) and copy is not original:
                     self._arrays.append((original, copy))
-            elif isinstance(original, list | dict | deque) or hasattr(original, "__dict__"):
+            else:
                 if _is_sorted(original):
                     entries = [(key, copy[key]) for key in original]
                     copy.clear()
@@ -55,21 +65,25 @@ class Handed:
     def written(self, settled: Callable[[Any], Any], f: Any) -> list[Written]:
         """What f, which has run, changed in the copies, as `settled` gives it: that is said of a tracer.
 
-        Raises `UnsupportedError` for what has two places in the arguments, and so had two copies.
+        Raises `UnsupportedError` for what has two places, and so had two copies: in the arguments, or captured.
         """
+        for original, before in self._captured:
+            if not (original.tobytes() == before if isinstance(original, np.ndarray) else same(held(original), before)):
+                raise _twice(f, original)
         settle = settling({id(copy): original for original, copy, _ in self._copied}, settled)
         arrays = [(own, copy) for own, copy in self._arrays if own.tobytes() != copy.tobytes()]
         found = changed(self._copied, settle) + arrays
         for original, _ in found:
-            if self._places[id(original)] > 1:
+            places = [other for other in self._places if is_shared(original, other)]
+            if len(places) > 1 or any(original is captured for captured, _ in self._captured):
                 raise _twice(f, original)
         return found
 
 
 def _twice(f: Any, value: Any) -> UnsupportedError:
     return UnsupportedError(
-        "what a function changes is at two places of its arguments",
-        expected="one place for each object that is changed",
+        "what a function changes is at two places of its arguments, or both there and captured",
+        expected="one place for each object, or for the memory of an array, that is changed",
         got=f"one {type(value).__name__} at several places",
         line=definition_line(f),
         hint="let the function capture it, or give it once",

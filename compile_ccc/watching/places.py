@@ -146,6 +146,8 @@ class Places:
 
     def entries(self, d: Any, held: bool) -> None:
         """All of a dictionary, or of the attributes of an object or class."""
+        if d is sys.modules:
+            return self.modules()
         keys, values = (dict.keys(d), dict.values(d)) if isinstance(d, dict) else (d.keys(), d.values())
         if isinstance(d, dict):
             self.watch.container(d)
@@ -154,6 +156,10 @@ class Places:
             self.watch.whole(values)
         self.push(keys, held)
         self.push(values, held)
+
+    def modules(self) -> None:
+        """The modules of the process, of which a function may look up any."""
+        self.unwatched("sys.modules")
 
     def array(self, array: np.ndarray, held: bool) -> None:
         if array.dtype.kind == "T":

@@ -23,7 +23,7 @@ from combinators.identity.bytecode import names_of
 from combinators.identity.rules import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
-from compile_ccc.watching.foreign import has_attributes
+from compile_ccc.watching.foreign import MISSING, PARTS, attribute, has_attributes, slots_of
 from compile_ccc.watching.ran import Replaced
 from compile_ccc.watching.watch import Variable
 
@@ -110,7 +110,7 @@ def settling(known: dict[int, Any], settled: Callable[[Any], Any]) -> Callable[[
 
 def changed(copies: Sequence[Copied], settle: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
     """The containers whose copies hold something else than before, and what that is, settled; likewise of objects."""
-    return [(own, _new(own, copy, before, settle)) for own, copy, before in copies if not _same(held(copy), before)]
+    return [(own, _new(own, copy, before, settle)) for own, copy, before in copies if not same(held(copy), before)]
 
 
 def _new(own: Any, copy: Any, before: list[Any], settle: Callable[[Any], Any]) -> Any:
@@ -119,8 +119,8 @@ def _new(own: Any, copy: Any, before: list[Any], settle: Callable[[Any], Any]) -
     if isinstance(copy, _SEQUENCES):
         return list(map(settle, copy))
     half = len(before) // 2  # an object may have attributes of which its class makes none in a copy: these stay
-    old, now = dict(zip(before[:half], before[half:], strict=True)), vars(copy)
-    kept = {k: v for k, v in vars(own).items() if k not in old or k in now}
+    old, now = dict(zip(before[:half], before[half:], strict=True)), _attributes(copy)
+    kept = {k: v for k, v in _attributes(own).items() if k not in old or k in now}
     return kept | {k: settle(v) for k, v in now.items() if k not in old or old[k] is not v}
 
 
@@ -129,6 +129,14 @@ def put(original: Any, new: Any) -> None:
     if isinstance(original, np.ndarray):
         original[...] = new
         return
+    if not isinstance(original, dict | _SEQUENCES):
+        for name in [name for name in slots_of(type(original)) if attribute(original, name) is not MISSING]:
+            object.__delattr__(original, name)
+        for name in new.keys() & slots_of(type(original)):
+            object.__setattr__(original, name, new[name])
+        if not hasattr(original, "__dict__"):
+            return
+        new = {name: value for name, value in new.items() if name not in slots_of(type(original))}
     container = original if isinstance(original, dict | _SEQUENCES) else vars(original)
     container.clear()
     (container.update if isinstance(container, dict) else container.extend)(new)
@@ -138,11 +146,22 @@ def held(container: Any) -> list[Any]:
     """The keys and values, or the parts, of a container that may change; the attributes of an object."""
     if isinstance(container, _SEQUENCES):
         return list(container)
-    entries = container if isinstance(container, dict) else vars(container)
+    entries = container if isinstance(container, dict) else _attributes(container)
     return [*entries.keys(), *entries.values()]
 
 
-def _same(left: list[Any], right: list[Any]) -> bool:
+def may_change(value: Any) -> bool:
+    """Whether a part of a pytree is a container that may change, or an object with attributes."""
+    return isinstance(value, dict | _SEQUENCES) or hasattr(value, "__dict__") or bool(slots_of(type(value)))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, in slots or not."""
+    in_slots = {name: attribute(value, name) for name in slots_of(type(value))}
+    return {name: part for name, part in in_slots.items() if part is not MISSING} | getattr(value, "__dict__", {})
+
+
+def same(left: list[Any], right: list[Any]) -> bool:
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
 
 
@@ -186,7 +205,7 @@ class _Rebuild:
             case _:
                 pass
         copy = children(value)[1].unflatten([part for _, part in parts])
-        if isinstance(copy, dict | _SEQUENCES) or hasattr(copy, "__dict__"):
+        if may_change(copy):
             self.copies.append((value, copy, held(copy)))
         return copy
 
@@ -231,7 +250,7 @@ def is_guarded(value: Any) -> bool:
 
 def is_environment(value: Any) -> bool:
     """Whether a captured value is read anew at each call."""
-    if is_guarded(value) or has_attributes(value):
+    if type(value) in PARTS or is_guarded(value) or has_attributes(value):
         return False
     if isinstance(value, np.ndarray | np.generic):
         return bool(jnp.issubdtype(value.dtype, np.inexact))

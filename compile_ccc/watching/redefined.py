@@ -18,7 +18,7 @@ import numpy as np
 
 from combinators.identity.bytecode import names_of
 from combinators.identity.identity import Interned
-from combinators.identity.rules import PLAIN, global_names, has_rule, is_empty, is_global_of_jax, walked
+from combinators.identity.rules import PLAIN, has_rule, is_empty, is_global_of_jax, walked
 from combinators.types import Opaque
 from combinators.values import Closure
 from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, own_file
@@ -26,8 +26,9 @@ from compile_ccc.watching.ran import is_odd, is_own
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts are data, and hold no functions
-_NOTHING = PLAINEST.union(DESCRIPTORS)
-_CALLERS = frozenset({types.FunctionType, types.ModuleType, types.MethodType, type, tuple, list, dict})
+_NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType, types.BuiltinFunctionType))  # classes of what holds none
+_ABOUT = frozenset({"__annotations__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"})  # of classes
+_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict})
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
 
@@ -52,15 +53,16 @@ def _reached(f: Any) -> list[Any]:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind in _NOTHING or id(value) in seen:
+        if kind in _NOTHING or (number := id(value)) in seen:
             continue
-        if kind not in _CALLERS and (is_odd(kind) or isinstance(value, _NO_CALLERS)):
-            continue
-        seen[id(value)] = value
-        if has_rule(value):
-            if is_global_of_jax(value):
+        if kind not in _CALLERS:
+            if is_odd(kind) or isinstance(value, _NO_CALLERS):
                 continue
-            found.append(value)
+            if has_rule(value):
+                if is_global_of_jax(value):
+                    continue
+                found.append(value)
+        seen[number] = value
         waiting += _parts(value)
     return found
 
@@ -82,23 +84,23 @@ def _parts(value: Any) -> Iterable[Any]:
             return (value.func, *value.args, *value.keywords.values())
         case type():
             own = is_own(own_file(sys.modules.get(value.__module__)))
-            return [part for kind in value.__mro__[:-1] for part in vars(kind).values()] if own else ()
+            entries = [entry for kind in value.__mro__[:-1] for entry in vars(kind).items()] if own else ()
+            return [part for name, part in entries if name not in _ABOUT]
         case types.ModuleType():
             return ()
-        case Mapping():
-            return value.values() if len(value) <= _LONG else ()
-        case Sequence() | Set():
-            return value if len(value) <= _LONG else ()
-        case _:
+        case _ if not hasattr(type(value), "__len__") or not isinstance(value, Mapping | Sequence | Set):
             return (*getattr(value, "__dict__", {}).values(), type(value))
+        case _ if len(value) > _LONG:
+            return ()
+        case _:
+            return value.values() if isinstance(value, Mapping) else value
 
 
 def _read(f: types.FunctionType) -> list[Any]:
     """What a function reads by global names; of modules, the attributes of the names that it uses."""
-    read: list[Any] = []
-    for name in global_names(f):
-        value = f.__globals__[name]
-        read.append(value)
-        if issubclass(type(value), types.ModuleType) and is_own(own_file(value)):
-            read += [vars(value)[name] for name in names_of(f.__code__).attributes if name in vars(value)]
+    names, variables = names_of(f.__code__), f.__globals__
+    read = [variables[name] for name in names.loaded if name in variables]
+    for module in [value for value in read if issubclass(type(value), types.ModuleType)]:
+        own = vars(module) if is_own(own_file(module)) else {}
+        read += [own[name] for name in names.attributes if name in own]
     return read

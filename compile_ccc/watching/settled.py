@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from operator import is_
 from types import ModuleType
 from typing import Any
 
@@ -68,13 +69,21 @@ class _Settling(Lenient):
     def array(self, array: Any, held: bool) -> None:
         pass
 
+    def variables(self, variables: dict[str, Any]) -> None:
+        self._in(variables, list(variables))
+
     def _in(self, container: Any, keys: Iterable[Any]) -> None:
         for key in keys:
             old = container[key]
-            kind = type(old)  # what an object says that it is may be the user's
-            if issubclass(kind, jax.core.Tracer):
-                container[key] = self.settled(old)
-            elif issubclass(kind, tuple):
-                leaves, form = jax.tree.flatten(old)
-                if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-                    container[key] = form.unflatten(map(self.settled, leaves))
+            if (new := self._now(old)) is not old:
+                container[key] = new
+
+    def _now(self, old: Any) -> Any:
+        """What takes the place of a tracer, or of a tuple that holds some."""
+        kind = type(old)  # what an object says that it is may be the user's
+        if issubclass(kind, jax.core.Tracer):
+            return self.settled(old)
+        if kind is not tuple and not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            return old
+        parts = [self._now(part) for part in old]
+        return old if all(map(is_, parts, old)) else tuple.__new__(kind, parts)

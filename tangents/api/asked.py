@@ -82,8 +82,8 @@ def asked_arguments(
                 hint="argnums counts the arguments from 0, keywords in the places that they have in the signature; "
                 "below 0, from the last one by position",
             )
-        if type(arguments[i]) is float:
-            continue
+        if type(arguments[i]) is float or (isinstance(arguments[i], jax.Array) and not is_discrete(arguments[i])):
+            continue  # as it is told soonest
         no_types(arguments[i])
         leaves = jax.tree.leaves(arguments[i], is_leaf=is_function_value)
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]

@@ -12,11 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.errors import NotDifferentiableError
+from combinators.meaning.infer import infer
+from combinators.terms import Eval
 from combinators.types import Tensor, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closed_over_static
 from compile_ccc.asking.asking import derived
 from compile_ccc.tracing.arguments import argument_type
+from compile_ccc.tracing.function import Found
 from tangents.api.asked import Located, asked_arguments, dispatched, is_one, named
 from tangents.api.auxiliary import putting_back, setting_aside
 
@@ -48,6 +51,8 @@ def of_arguments(
             closure, arguments, asked, found = closed_over_static(h, arguments, asked)
         if found is not None and found.f is not g:
             found = replace(found, f=g)
+        if not isinstance(found, Found):  # which was traced on these arguments
+            infer(Eval(), (closure, pack(arguments)))
         check([arguments[i] for i in asked])
         return spec(len(arguments), asked, not is_one(argnums)), closure, pack(arguments), found
 

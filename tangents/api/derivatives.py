@@ -30,7 +30,7 @@ from tangents.api.auxiliary import called, check_pair, setting_aside
 from tangents.api.calling import of_arguments
 from tangents.api.pullbacks import Pullback, pullback_of
 from tangents.cotangents.leaves import alike, dense, filled, placed, structs
-from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, marks, release, split
+from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, hold_discrete, marks, release, split
 from tangents.operators import differential
 from tangents.represent import rep
 from tangents.spaces.functions import check_environments, is_unknown
@@ -133,13 +133,10 @@ class _Spec:
 
 @differential
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    infer(Eval(), (f, x))
     space = space_named(spec.functions)
     arguments = [x] if spec.arity == 1 else list(x)
     check_environments([arguments[i] for i in spec.asked], space)
-    marked = [
-        activate(a, space.is_leaf) if i in spec.asked else hold(a, space.is_leaf) for i, a in enumerate(arguments)
-    ]
+    marked = [(hold_discrete if i in spec.asked else hold)(a, space.is_leaf) for i, a in enumerate(arguments)]
     environment = hold(f.environment, space.is_leaf)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
@@ -157,6 +154,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
 
 def gradient(f: Closure, x: Any) -> Any:
     """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
+    infer(Eval(), (f, x))
     return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
 
 

@@ -49,6 +49,13 @@ class Pushforward:
     """The derivative of a function at a point, as a value: a pytree that is called with one tangent for each primal."""
 
     def __init__(self, linear: Closure | FunctionValue, ends: Ends):
+        if not isinstance(ends, Ends):
+            raise ArgumentError(
+                "derivatives are not made by hand",
+                expected="what linearize(f, x) gives",
+                got=repr(ends),
+                hint="custom(f, pullback) is f with a derivative of your own",
+            )
         self.linear, self._ends = linear, ends
 
     @deep
@@ -125,12 +132,13 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     """
     leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
     types = list(map(type_of, leaves))
-    if functions := [t for t in types if not isinstance(t, Tensor)]:
+    if others := [t for t in types if not isinstance(t, Tensor) or is_discrete(t)]:
+        discrete = isinstance(others[0], Tensor)
         raise ArgumentError(
-            "a linear function is transposed by its arrays",
-            expected="arrays, or jax.ShapeDtypeStruct",
-            got=functions[0],
-            hint="the transpose by what a function captured is tangents.grad",
+            "a linear function is transposed by its arrays of numbers that vary",
+            expected="arrays of floating-point or complex numbers, or jax.ShapeDtypeStruct",
+            got=others[0],
+            hint="make it a float, or capture it" if discrete else "tangents.grad finds what a function captured",
         )
     at = lambda *x: vjp(fun, *form.unflatten(x))[1]
     tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, types), opened=True)

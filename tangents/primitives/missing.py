@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.origins import source_line
-from combinators.terms import Call, Primitive
+from combinators.terms import Call, Primitive, Term, While, parts
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit, of_a_rule
 from tangents.rows.page import REFUSED
@@ -30,7 +30,7 @@ _SEARCHES = {  # functions of JAX that halve an interval until the result is in 
 
 def check_searched(term: Call) -> None:
     """Raises `NotDifferentiableError` for a function of JAX whose derivative is not that of the steps that it takes."""
-    if hint := _SEARCHES.get(term.name):
+    if (hint := _SEARCHES.get(term.name)) and _goes_on_until(term.body):
         raise NotDifferentiableError(
             f"{term.name} has no derivative",
             expected="a function that is worked out by operations with derivatives",
@@ -40,13 +40,25 @@ def check_searched(term: Call) -> None:
         )
 
 
+def _goes_on_until(term: Term) -> bool:
+    """Whether a term has a loop that ends by a condition, which a function of that name of the user's may not have."""
+    waiting, seen = [term], set[int]()
+    while waiting:
+        if isinstance(part := waiting.pop(), While):
+            return True
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting += parts(part)
+    return False
+
+
 def reason(error: Exception) -> str:
     """Why there is no rule, in JAX's words.  An error that says another thing is raised."""
     if isinstance(error, LeakedFunctionError):
         raise of_a_rule(error) from error
     if not compat.says_no_rule(error):
         raise error
-    return str(error).strip().splitlines()[0]
+    return (str(error).strip() or "what it is given there may not vary").splitlines()[0]
 
 
 def missing(term: Primitive, reason: str, mode: str) -> NotDifferentiableError:

@@ -7,7 +7,7 @@ what its pullback does for each set of results whose cotangents arrive; these pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -15,7 +15,6 @@ import jax.core
 
 from combinators import staging
 from combinators.memo import remembered
-from combinators.primitives import operands
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, of_aval
 from compile_ccc.jaxprs.programs import Program
@@ -43,11 +42,12 @@ class Programs:
     held: tuple[bool, ...]
     backward: Callable[[tuple[int, ...]], Program | Refused] | None = None
     from_row: bool = True
+    known: dict[tuple[int, ...], Program | Refused] = field(default_factory=dict)  # what `backward` gave
 
 
 def primitive(term: Primitive, x: Any) -> Represented:
     """(y, pullback) of a primitive; the pullback computes the cotangents of active arguments only."""
-    marked = operands(x)
+    marked = x if isinstance(x, tuple) else (x,)
     arguments, asked = list(marked), tuple(range(len(marked)))
     if Held in map(type, marked):
         arguments = [a.value if isinstance(a, Held) else a for a in marked]
@@ -59,13 +59,15 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if True in rule.held:
         results = [Held(r) if held else r for r, held in zip(results, rule.held, strict=True)]
     y = rule.form.unflatten(results)
-    if rule.backward is None:
+    make = rule.backward
+    if make is None:
         return y, nothing
     residuals = [*arguments, *values] if rule.from_row else values[len(results) :]
 
     def pullback(g: Cotangent) -> Cotangent:
         arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
-        backward = _backward(rule, tuple(arrived))
+        present = tuple(arrived)
+        backward = rule.known.get(present) or rule.known.setdefault(present, make(present))
         if isinstance(backward, Refused):
             raise missing(term, backward.reason, "reverse")
         cotangents = run(backward, [*residuals, *arrived.values()])
@@ -74,12 +76,6 @@ def primitive(term: Primitive, x: Any) -> Represented:
         return Sparse([(asked[i], cotangents[i]) for i in backward.nonzero]) or ZERO
 
     return y, pullback
-
-
-@remembered(entries=4096)
-def _backward(rule: Programs, present: tuple[int, ...]) -> Program | Refused:
-    assert rule.backward is not None
-    return rule.backward(present)
 
 
 @remembered(entries=2048)

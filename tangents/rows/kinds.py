@@ -38,10 +38,6 @@ type Pull = Callable[..., list[Any]]
 type Push = Callable[..., Any]
 
 
-def _always(*_: Any, **params: Any) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Parameters:
     """Parameters by name: `free` at any value, `fixed` at the one that is given."""
@@ -96,7 +92,7 @@ class Rule:
     keeps: str
     parameters: Parameters = NONE
     complex: bool = False
-    where: Callable[..., bool] = _always  # (*arguments, **params)
+    where: Callable[..., bool] | None = None  # (*arguments, **params)
     otherwise: Rule | Constant | None = None
 
     def __getitem__(self, i: int) -> PullbackOfArgument:
@@ -105,7 +101,7 @@ class Rule:
     def covers(self, arguments: tuple[Any, ...], params: Mapping[str, Any]) -> bool:
         """Whether the row holds for these arguments, of which only the types are looked at, and parameters."""
         plain = self.complex or not any(map(is_complex, arguments))
-        return plain and self.parameters.cover(params) and self.where(*arguments, **params)
+        return plain and self.parameters.cover(params) and (self.where is None or self.where(*arguments, **params))
 
 
 def each(*pullbacks: PullbackOfArgument | None) -> Pull:
@@ -148,7 +144,7 @@ def linear(
     keeps: str = "nothing",
     *,
     jointly: bool = True,
-    where: Any = _always,
+    where: Callable[..., bool] | None = None,
     **instead: Any,
 ) -> Rule:
     """The row of a primitive that is linear in all its inexact arguments jointly, or else in each, others fixed.

@@ -1,6 +1,7 @@
 """The benchmarks: their models have JAX's gradients and no more equations, their counts and their rows are right."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -11,6 +12,7 @@ from jax import lax
 from rich.console import Console
 
 from benchmarks import measure, tables
+from benchmarks.calls import CALLS
 from benchmarks.command import main
 from benchmarks.equations import equations
 from benchmarks.loops import LOOPS, _network, _while, loop_row
@@ -228,3 +230,17 @@ def test_wrong_arguments_end_with_usage(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_give_what_those_of_the_peer_give(name, capsys):
+    """Also where each call has to answer `if` again before it runs, has to look, or has to trace."""
+    ours, theirs, _ = CALLS[name]()
+    if name == "watch alone":
+        assert ours() is True
+    else:
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), ours(), theirs())
+    assert main(["calls", "--only", name, "--rounds", "1", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["name"] == name and row["call_time_ratio"] > 0

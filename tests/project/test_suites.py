@@ -6,6 +6,7 @@ import jax
 import pytest
 
 from benchmarks.command import main
+from benchmarks.suites.differences import GradTester
 from benchmarks.suites.known import KNOWN, Reason
 from benchmarks.suites.outcomes import Expired, latest, outcome
 from benchmarks.suites.plugin import spread
@@ -125,6 +126,17 @@ def test_outcomes_tell_values_from_texts():
     assert kind(UnsupportedError("no")) == "refusal"
     assert kind(TypeError("no")) == "raw error"
     assert kind(Expired("more than 1 s")) == "time"
+
+
+def test_a_gradient_is_held_against_differences():
+    product = lambda p, y: (p["x"] * y, y)
+    right = lambda p, y, out: ({"x": out[0] * y}, out[0] * p["x"] + out[1])
+    wrong = lambda p, y, out: ({"x": out[0] * y}, out[0] * p["x"])
+    at = ({"x": 2.0}, 3.0)
+    with jax.enable_x64(True):
+        GradTester(product, right, at, ["p", "y"], None).assert_match()
+        with pytest.raises(AssertionError):
+            GradTester(product, wrong, at, ["p", "y"], None).assert_match()
 
 
 def test_variants_are_spread():

@@ -88,6 +88,13 @@ def test_the_transpose_of_what_is_not_linear_is_refused(f):
         linear_transpose(f, 1.0)
 
 
+@pytest.mark.parametrize("primal", [1, np.arange(2), True, (1.0, 2), jax.ShapeDtypeStruct((), jnp.int32)], ids=repr)
+def test_the_transpose_by_numbers_that_do_not_vary_is_refused(primal):
+    """The cotangent of x in 2.0 * x is twice that of the result, and an integer has none."""
+    with pytest.raises(ArgumentError, match="floating-point"):
+        linear_transpose(lambda x: jax.tree.map(lambda y: 2.0 * y, x), primal)
+
+
 def test_names_of_jax_are_its_own_objects():
     names = ("checkpoint", "custom_jvp", "custom_vjp")
     assert [getattr(tangents, name) for name in names] == [getattr(jax, name) for name in names]
