@@ -242,7 +242,7 @@ def _tensor(type: Tensor | Function) -> Tensor:
 
 
 def is_discrete(type: Any) -> bool:
-    """Whether the tangent space of a tensor type, or an array, is the unit: integers, booleans, keys (003, figure 6)."""
+    """Whether the tangent space of a tensor type, or an array, is the unit: integers, booleans, keys (figure 6)."""
     return not jnp.issubdtype(type.dtype, np.inexact)
 
 

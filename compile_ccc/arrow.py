@@ -259,11 +259,16 @@ def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
     for i, argument in enumerate(arguments):
         own = leaves_of(argument)
         if i in asked:
-            varied += range(len(leaves), len(leaves) + len(own))
+            varied += [len(leaves) + j for j, leaf in enumerate(own) if not _is_whole(leaf)]
         leaves += own
     all_asked = len(asked) == len(arguments)
     kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
     return Given(tuple(leaves), frozenset(varied), kept, order_of(kept))
+
+
+def _is_whole(leaf: Any) -> bool:
+    """Whether a leaf is a whole number or a truth value, or an array of those: it has no other tangent than zero."""
+    return isinstance(leaf, int) or getattr(getattr(leaf, "dtype", None), "kind", "") in tuple("biu")
 
 
 def _traced(f: Any, arguments: tuple[Any, ...], given: Given = NOT_GIVEN) -> Found:

@@ -23,12 +23,33 @@ class Reason:
 KNOWN = {
     "jax": (
         Reason(
-            "it reads JAX's programs, residuals or logs, or counts traces",
-            ("internals", "assertion", "wrong value"),
-            """test_basic_*vjp3 test_fsdp_* test_vjp3_dont_want* test_remat_* test_dce_jaxpr_scan_* *_with_logs*
-            test_grad_of_jit_compilation_caching2 test_name_stack_annotation test_closure_convert_mixed_consts
-            testReluGrad testSwitchResidualsMerge testWhereExtraCode
-            test_scan_vjp_forwards_extensive_residuals""",
+            "it reads JAX's programs, tracers, residuals or logs, or counts traces",
+            ("internals", "assertion"),
+            """test_basic_*vjp3 test_fsdp_* test_vjp3_* test_structured_residuals_* test_remat_* test_dce_jaxpr_scan_*
+            *_with_logs* test_grad_of_jit_compilation_caching2 test_linearize_caching test_name_stack_annotation
+            test_closure_convert_mixed_consts testReluGrad testSwitchResidualsMerge testWhereExtraCode
+            test_scan_vjp_forwards_extensive_residuals test_scan_diff_of_print test_leak_checker_remat3_*""",
+        ),
+        Reason(
+            "it exchanges the constants of a program, and the rule of a function in it keeps its own",
+            ("wrong value",),
+            "test_dce_jaxpr_scan_const_in_jvp",
+        ),
+        Reason(
+            "a pullback has no places of JAX's for residuals, and a Ref is no argument that varies",
+            ("refusal",),
+            "test_saveable_args_* test_vjp3_ref_arg_needs_with_refs_errors",
+        ),
+        Reason(
+            "its operation cannot be compiled, without a rule for XLA, or a type with its parameters: jit fails alike",
+            ("refusal", "raw error"),
+            """test_remat_eval_counter test_remat_recursive_checkpoint_recompute_counts
+            test_deferred_primal_with_direct_linearize""",
+        ),
+        Reason(
+            "it keeps residuals of jax_remat3, a setting that JAX tries out, in the memory of the host",
+            ("refusal",),
+            "test_remat_offload_*",
         ),
         Reason(
             "the zero of an integer is an integer, and no float0",
@@ -46,7 +67,9 @@ KNOWN = {
             test_unwrapped_numpy test_vjp_bad_cotangent_shape test_vjp_mismatched_arguments
             test_vjp_multiple_arguments_error_message test_vjp_too_many_args test_bwd_rule_shape_mismatch
             test_escaped_tracers_cant_lift test_grad_nonscalar_output test_grad_tuple_output test_grad_unit_output
-            test_issue_871 test_unimplemented_interpreter_rules test_jvp_rule_primal_out_type_*
+            test_issue_871
+            test_grad_nonscalar_output_hint test_grad_wrt_ref_arg_error test_unimplemented_interpreter_rules
+            test_jvp_rule_primal_out_type_*
             test_fwd_rule_primal_out_type_*""",
         ),
         Reason(
@@ -59,7 +82,8 @@ KNOWN = {
             "there is a value, and it is right: custom_vjp forwards, x.at[i].apply, names, while, what a trace left",
             ("no error",),
             """test_jvp_error test_forward_mode_error test_scatter_apply_* test_grad_without_enough_args_error_message
-            test_escaped_tracers_not_among_input_tracers test_escaped_tracers_cant_lift testWhileGradError_*""",
+            test_escaped_tracers_not_among_input_tracers test_escaped_tracers_cant_lift testWhileGradError_*
+            test_leak_checker_catches_linearize_tracer_escape""",
         ),
         Reason(
             "the number 1 is a tangent of 1.0",

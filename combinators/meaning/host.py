@@ -1,4 +1,8 @@
-"""Exceptions of functions of the host: JAX hands them on as text, and here they come out as they were raised."""
+"""Exceptions of compiled code.
+
+JAX hands those of functions of the host on as text; here they come out as they were raised.  An operation that XLA
+does not have is named by an error of ours.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 
 import jax
+
+from combinators.errors import UnsupportedError, line_of_error
 
 _raised: deque[Exception] = deque(maxlen=16)  # of functions of the host, and not yet come out
 _lock = threading.Lock()  # each comes out once
@@ -33,6 +39,16 @@ def with_own_exceptions[**P, T](f: Callable[P, T], *arguments: P.args, **keyword
         if own is None:
             raise
         raise own from None
+    except NotImplementedError as error:
+        if not str(error).startswith("MLIR translation rule for primitive"):
+            raise
+        raise UnsupportedError(
+            "an operation cannot be compiled, and derivatives are",
+            expected="operations that XLA has, or that are written down for it",
+            got=str(error),
+            line=line_of_error(error),
+            hint="jax.jit fails alike; jax.interpreters.mlir.register_lowering tells XLA of the operation",
+        ) from error
 
 
 def _tells_of(error: Exception, own: Exception) -> bool:

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad
 
 import combinators as C
-from combinators.errors import ArgumentError
+from combinators.errors import ArgumentError, UnsupportedError
 from compile_ccc import black_box, ccc, function, lower
 from tangents import custom, grad, jvp, represent, value_and_grad, vjp
 
@@ -139,3 +141,27 @@ def test_a_jit_of_ones_own_has_the_text_alone():
     with pytest.raises(jax.errors.JaxRuntimeError, match="NoSuchRow"):
         jax.block_until_ready(jax.jit(lambda x: table(x))(1.0))
     assert black_box(lambda x: x + 1.0, NUMBER, NUMBER)(1.0) == 2.0
+
+
+host_only = Primitive("host_only")  # has an implementation in Python, and nothing for XLA
+host_only.def_impl(lambda x: x + 1.0)
+host_only.def_abstract_eval(lambda x: x)
+ad.primitive_jvps[host_only] = lambda xs, ts: (host_only.bind(*xs), ts[0])
+later = ccc(lambda x: jnp.sin(host_only.bind(x)))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: grad(later)(1.0),
+        lambda: grad(jax.checkpoint(lambda x: later(x)))(1.0),
+        lambda: jvp(later, (1.0,), (1.0,)),
+        lambda: vjp(later, 1.0),
+        lambda: later(1.0),
+        lambda: lower(later.trace(1.0).term)(1.0),
+    ],
+    ids=["grad", "checkpoint", "jvp", "vjp", "arrow", "lower"],
+)
+def test_an_operation_that_cannot_be_compiled_is_named(run):
+    with pytest.raises(UnsupportedError, match=r"'host_only' not found[\s\S]*test_host_results.py"):
+        run()

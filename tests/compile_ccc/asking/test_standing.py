@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tangents
 from combinators.errors import UntypedFunctionError
 from combinators.memo import caches
 from compile_ccc import ccc
@@ -135,3 +136,30 @@ def test_the_order_of_an_array_by_numpy():
     by_place = jnp.arange(3.0)
     by_rows = grad(lambda a: jnp.sum(a[np.argsort(a)] * by_place))(jnp.asarray(rows))
     np.testing.assert_array_equal(by_rows, [0.0, 2.0, 1.0])
+
+
+WHOLE = {  # questions about a whole number n, with their answers as Python has them
+    "class": (lambda n: isinstance(n, int), 3, True),
+    "numpy": (lambda n: isinstance(n, np.ndarray), np.arange(3), True),
+    "truth value": (lambda n: n is True or isinstance(n, bool), True, True),
+    "half": (lambda n: n // 2, -3, -2),
+    "mean": (lambda n: n.mean(), np.arange(4), 1.5),
+    "power": (lambda n: n**-1, 2, 0.5),
+    "range": (lambda n: len(range(n)), 3, 3),
+}
+ALONG = {
+    "grad": lambda f, x, n: tangents.value_and_grad(f, (0, 1), allow_int=True)(x, n)[0],
+    "vjp": lambda f, x, n: tangents.vjp(f, x, n)[0],
+    "jvp": lambda f, x, n: tangents.jvp(f, (x, n), (1.0, None))[0],
+    "linearize": lambda f, x, n: tangents.linearize(f, x, n)[0],
+    "a dict": lambda f, x, n: tangents.value_and_grad(lambda d: f(d["x"], d["n"]), allow_int=True)({"x": x, "n": n})[0],
+}
+
+
+@pytest.mark.parametrize("question", WHOLE)
+@pytest.mark.parametrize("mode", ALONG)
+def test_whole_numbers_beside_what_varies_are_what_python_has(mode, question):
+    """They have no derivative, whether one is asked for or not."""
+    asks, n, answer = WHOLE[question]
+    for x in (2.0, 4.0):
+        assert ALONG[mode](lambda x, n: x * float(asks(n)), x, n) == x * answer

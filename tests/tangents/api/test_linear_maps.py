@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tangents
-from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
+from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
 from tangents import as_jax, grad, linear_transpose, linearize, value_and_grad
 
 cube = lambda x: x**3
@@ -136,6 +136,23 @@ def test_parameters_are_those_of_jax_in_its_order(module, name):
     ours, theirs = parameters(getattr(module, name)), parameters(getattr(jax, name))
     assert {p[0] for p in ours if p[0] in OUR_OWN} <= {p[0] for p in ours if p[1] is inspect.Parameter.KEYWORD_ONLY}
     assert [p for p in ours if p[0] not in OUR_OWN] == [p for p in theirs if p[0] not in LEFT_OUT]
+
+
+SET = {
+    "saveable_args": lambda value: as_jax.vjp(cube, 2.0, saveable_args=value)[1](1.0)[0],
+    "in_nzs": lambda value: as_jax.linearize(cube, 2.0, in_nzs=value)[1](1.0),
+    "reduce_axes": lambda value: as_jax.grad(cube, reduce_axes=value)(2.0),
+}
+DEFAULT = {"saveable_args": True, "in_nzs": None, "reduce_axes": ()}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_settings_that_are_left_out_are_refused_by_name(name):
+    close(SET[name](DEFAULT[name]), 12.0)
+    with pytest.raises(UnsupportedError, match=rf"setting {name}[\s\S]*test_linear_maps.py"):
+        SET[name]((False,))
+    with pytest.raises(TypeError, match="nothing"):
+        as_jax.vjp(cube, 2.0, nothing=1)
 
 
 def test_options_by_their_places():
