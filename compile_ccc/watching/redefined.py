@@ -6,7 +6,6 @@ of the rules has changed that a function reaches which is traced.
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
@@ -17,8 +16,9 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import names_of
+from combinators.identity.held import held, wrapped
 from combinators.identity.identity import Interned
-from combinators.identity.rules import PLAIN, has_rule, is_empty, is_global_of_jax, walked
+from combinators.identity.rules import PLAIN, has_rule, is_global_of_jax, walked
 from combinators.types import Opaque
 from combinators.values import Closure
 from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, own_file
@@ -71,23 +71,15 @@ def _parts(value: Any) -> Iterable[Any]:
     """What a value holds that a function can call; of installed packages, only what functions and objects captured."""
     match value:
         case types.FunctionType():
-            held = [cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell)]
-            defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            return held + defaults + (_read(value) if is_own(value.__code__.co_filename) else [])
-        case types.MethodType():
-            return (value.__self__, value.__func__)
-        case staticmethod() | classmethod():
-            return (value.__func__,)
-        case property():
-            return (value.fget,)
-        case functools.partial():
-            return (value.func, *value.args, *value.keywords.values())
+            return held(value) + (_read(value) if is_own(value.__code__.co_filename) else [])
         case type():
             own = is_own(own_file(sys.modules.get(value.__module__)))
             entries = [entry for kind in value.__mro__[:-1] for entry in vars(kind).items()] if own else ()
             return [part for name, part in entries if name not in _ABOUT]
         case types.ModuleType():
             return ()
+        case _ if (inside := wrapped(value)) is not None:
+            return inside
         case _ if not hasattr(type(value), "__len__") or not isinstance(value, Mapping | Sequence | Set):
             return (*getattr(value, "__dict__", {}).values(), type(value))
         case _ if len(value) > _LONG:
