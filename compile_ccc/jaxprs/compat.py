@@ -139,16 +139,6 @@ def only_refs(eqn: Any) -> bool:
 _EFFECTS = ("ReadEffect", "WriteEffect", "AccumEffect", "InternalMutableArrayEffect")
 
 
-def only_operation(program: Any) -> str:
-    """The name of the operation that a program of two numbers is, in whatever order it takes them; else empty."""
-    if len(program.eqns) != 1:
-        return ""
-    (eqn,) = program.eqns
-    inputs = [v for v in eqn.invars if not isinstance(v, jex.Literal)]
-    whole = len(inputs) == 2 and set(inputs) == set(program.invars) and list(eqn.outvars) == list(program.outvars)
-    return eqn.primitive.name if whole else ""
-
-
 def zero(type: Any) -> Any:
     """The symbolic zero that JAX's pullbacks take for the cotangent of a result of this type."""
     return ad.Zero(jax.core.ShapedArray(type.shape, type.dtype).to_tangent_aval())

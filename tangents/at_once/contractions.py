@@ -10,8 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from compile_ccc.jaxprs.compat import only_operation
 from compile_ccc.jaxprs.recorder import applied
+from compile_ccc.reading.reducers import only_operation
 
 
 @dataclass(frozen=True)
