@@ -13,7 +13,7 @@ from typing import Any, Protocol, dataclass_transform
 
 from combinators.edges import no_keywords
 from combinators.errors import ArgumentError, text
-from combinators.identity.identity import Interned, are_terms, constructors
+from combinators.identity.identity import OWN_KEYS, Interned, are_terms, constructors
 
 
 class Combinator(Interned):
@@ -55,6 +55,7 @@ def constructor[T: Combinator](combinator: type[T]) -> type[T]:
     made.fill = made.__init__
     del made.__init__  # which Python would call with a term that is there already
     constructors.add(made)
+    OWN_KEYS.add(made)
     return made
 
 

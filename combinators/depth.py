@@ -8,7 +8,6 @@ method that is called with `*arguments`, since Python ends each of these at some
 
 from __future__ import annotations
 
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -154,18 +153,21 @@ class _Room:
             limit = sys.getrecursionlimit()
             if self.runs != 1:
                 return None
-            sys.setrecursionlimit(min(_frames() + self.before + _USERS, limit))
+            users = _frames() + self.before + _USERS
+            sys.setrecursionlimit(users if users < limit else limit)
             return limit
 
     def heighten(self, limit: int) -> None:
         """Undoes `lower`."""
         with self.lock:
-            sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
+            if sys.getrecursionlimit() < limit:
+                sys.setrecursionlimit(limit)
 
 
 def _frames() -> int:
     """How many frames are on Python's stack."""
-    frame, count = inspect.currentframe(), 0
+    frame: Any = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    count = 0
     while frame is not None:
         frame, count = frame.f_back, count + 1
     return count

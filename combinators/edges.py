@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -122,14 +122,14 @@ def check_name(name: Any) -> None:
         raise ArgumentError("a call has no name", expected="a name, such as 'loss'", got=repr(name))
 
 
-def check_policy(policy: Any, line: str | None = None) -> None:
+def check_policy(policy: Any, line: Callable[[], str] | None = None) -> None:
     """Raises `ArgumentError` for what is no policy of a checkpoint; at this line, if it is not the running one."""
     if not (policy is None or _takes_any_keyword(policy)):
         raise ArgumentError(
             "this is no policy of a checkpoint",
             expected="a function of (operation, *types, **parameters), as in jax.checkpoint_policies, or None",
             got=f"{policy!r} of type {type(policy).__name__}",
-            line=line,
+            line=line() if line else None,
             hint="it is asked, for each operation, whether what that gives is kept for the way back",
         )
 

@@ -126,6 +126,8 @@ def is_of_jax(f: Any) -> bool:
 
 def relabelled(x: Any, origin: Relabelling) -> Any:
     """The value with other origins of its functions, which are met from the outside inwards; itself if it has none."""
+    if isinstance(x, jax.Array):
+        return x
     met = False
 
     def noted(f: Any) -> Origin:

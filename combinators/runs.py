@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
+from jax.core import ShapedArray
 
 from combinators.memo import Remembered, Table
 
@@ -56,5 +57,5 @@ def codes(arguments: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _type(leaf: Any) -> tuple[Any, ...]:
-    type = jax.typeof(leaf)
-    return getattr(type, "shape", type), getattr(type, "dtype", None), getattr(type, "weak_type", False)
+    type: Any = jax.typeof(leaf)
+    return (type.shape, type.dtype, type.weak_type) if isinstance(type, ShapedArray) else (type,)

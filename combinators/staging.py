@@ -14,6 +14,8 @@ from jax.interpreters import partial_eval
 
 from combinators.memo import Table, remembered
 
+_PLAIN = frozenset({type(None), bool, int, float, str})  # of parameters that hold no program
+
 type Known = tuple[list[Any], Any]  # the types of an operation's results, and its effects
 
 
@@ -22,14 +24,16 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
 
     That keeps its results by function and works on signatures, which takes ten times as long as to trace a short f.
     """
-    inputs = [
-        ShapedArray(t.shape, t.dtype, weak_type=t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t
-        for t in types
-    ]
+    inputs = [_aval(t.shape, t.dtype, t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t for t in types]
     wrapped = linear_util.wrap_init(f, debug_info=names("program", len(inputs), 0))
     jaxpr, _, constants = partial_eval.trace_to_jaxpr_dynamic(wrapped, inputs)
     _unread.put(jaxpr, settings())
     return jaxpr.with_consts(constants)
+
+
+@remembered(entries=4096)
+def _aval(shape: tuple[int, ...], dtype: Any, weak: bool) -> ShapedArray:
+    return ShapedArray(shape, dtype, weak_type=weak)
 
 
 @remembered(entries=1024)
@@ -61,11 +65,7 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
     What JAX worked out as it traced a program is read off that program, which has `said` it.
     """
     try:
-        key = (
-            None
-            if next(iter(jex.jaxprs_in_params(params)), None) is not None
-            else (operation, frozenset(params.items()), types, setting)
-        )
+        key = None if holds_programs(params) else (operation, frozenset(params.items()), types, setting)
     except TypeError:  # a parameter has no hash
         key = None
     found = None if key is None else _known.get(key)
@@ -74,9 +74,7 @@ def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], sett
             _read(*unread)
         found = _known.get(key)
     if found is None:
-        if said is None:
-            given, effects = operation.abstract_eval(*types, **params)
-            said = list(given) if operation.multiple_results else [given], effects
+        said = _worked_out(operation, params, types) if said is None else said
         found = said if key is None else _known.put(key, said)
     return found
 
@@ -89,11 +87,18 @@ def variable_of(tracer: Any) -> Any:
 
 def holds_programs(params: dict[str, Any]) -> bool:
     """Whether an operation with these parameters has programs in them."""
-    return next(iter(jex.jaxprs_in_params(params)), None) is not None
+    return (
+        not _PLAIN.issuperset(map(type, params.values())) and next(iter(jex.jaxprs_in_params(params)), None) is not None
+    )
 
 
 _known: Table[Any, Known] = Table("results of operations", entries=8192)
 _unread: Table[Any, Any] = Table("programs of JAX that say more of them", entries=16)  # each with its settings
+
+
+def _worked_out(operation: Any, params: dict[str, Any], types: tuple[Any, ...]) -> Known:
+    found, effects = operation.abstract_eval(*types, **params)
+    return list(found) if operation.multiple_results else [found], effects
 
 
 def _read(jaxpr: Any, setting: Any) -> None:

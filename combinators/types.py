@@ -21,6 +21,7 @@ import numpy as np
 from combinators.depth import check_values
 from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
+from combinators.identity.identity import OWN_KEYS
 from combinators.identity.kinds import Kind, kind_with
 from combinators.memo import remembered
 from combinators.records import as_records
@@ -98,6 +99,9 @@ class Function:
 
     def __repr__(self) -> str:
         return f"({text(self.dom)} ⇝ {text(self.cod)})"
+
+
+OWN_KEYS.add(Tensor)
 
 
 def type_of(value: Any) -> Type:
@@ -243,12 +247,22 @@ def _tensor(type: Tensor | Function) -> Tensor:
 
 def is_discrete(type: Any) -> bool:
     """Whether the tangent space of a tensor type, or an array, is the unit: integers, booleans, keys (figure 6)."""
-    return not jnp.issubdtype(type.dtype, np.inexact)
+    return _discrete(type.dtype)
+
+
+@remembered(entries=256)
+def _discrete(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, np.inexact)
 
 
 def shape_struct(type: Tensor) -> jax.ShapeDtypeStruct:
     """JAX's own word for a tensor type."""
-    return jax.ShapeDtypeStruct(type.shape, type.dtype, weak_type=type.weak)
+    return _struct(type.shape, type.dtype, type.weak)
+
+
+@remembered(entries=4096)
+def _struct(shape: tuple[int, ...], dtype: Any, weak: bool) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
 @remembered(entries=8192)

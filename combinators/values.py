@@ -21,6 +21,8 @@ from combinators.terms import Curry
 from combinators.text.outline import outline, shapes
 from combinators.types import Function, FunctionLike, Tensor, Type, children, require_values
 
+_registry = jax.tree_util.default_registry  # whose functions take no detour through Python
+
 
 class Closure(FunctionLike):
     """`Closure(code, environment)`: the value of `code = curry(f)` at `environment`, with f : Δ·τ ⇝ σ.
@@ -107,7 +109,7 @@ class Closure(FunctionLike):
 
 def key_of_type(type: Type) -> Hashable:
     """A key that types share if they are equal, weak types and all; closures in it count by their kinds."""
-    leaves, form = jax.tree.flatten(type, is_leaf=is_closure)
+    leaves, form = _registry.flatten(type, is_closure)
     return form, tuple([(t, t.weak) if isinstance(t, Tensor) else kind_of(t) if is_closure(t) else t for t in leaves])
 
 

@@ -228,7 +228,7 @@ def closed_over_static(
     what they held before.
     """
     static = {i: x for i, x in enumerate(arguments) if i not in asked and (is_static(x) or holds_type(x))}
-    of_others, some, others = _closed_over(f, arguments, static)
+    of_others, some, others = _closed_over(f, arguments, static) if static else (f, arguments, asked)
     places = tuple(map(others.index, asked)) if static else asked
     closure, found = located(of_others, some, places)
     if isinstance(found, Found) and found.traced.written:
@@ -241,8 +241,6 @@ def _closed_over(
     f: Any, arguments: tuple[Any, ...], static: dict[int, Any]
 ) -> tuple[Any, tuple[Any, ...], tuple[int, ...]]:
     """f as a function of the arguments that are not `static`, these arguments, and their places."""
-    if not static:
-        return f, arguments, tuple(range(len(arguments)))
     check_function(f)
     others = tuple(i for i in range(len(arguments)) if i not in static)
 
@@ -254,16 +252,12 @@ def _closed_over(
 
 
 def _given(arguments: tuple[Any, ...], asked: Sequence[int]) -> Given:
-    leaves: list[Any] = []
-    varied: list[int] = []
-    for i, argument in enumerate(arguments):
-        own = leaves_of(argument)
-        if i in asked:
-            varied += [len(leaves) + j for j, leaf in enumerate(own) if not _is_whole(leaf)]
-        leaves += own
+    own = [leaves_of(argument) for argument in arguments]
+    leaves = tuple([leaf for some in own for leaf in some])
+    varied = [i in asked and not _is_whole(leaf) for i, some in enumerate(own) for leaf in some]
     all_asked = len(asked) == len(arguments)
     kept = () if all_asked else tuple([None if i in asked else argument for i, argument in enumerate(arguments)])
-    return Given(tuple(leaves), frozenset(varied), kept, order_of(kept))
+    return Given(leaves, frozenset([i for i, is_varied in enumerate(varied) if is_varied]), kept, order_of(kept))
 
 
 def _is_whole(leaf: Any) -> bool:

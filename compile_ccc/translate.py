@@ -59,7 +59,7 @@ def translate(lam: Lam) -> Curry:
     scope = {x: i for i, x in enumerate((*lam.free, lam.parameter))}
     body = _block(scope, lam.body)
     body = body if lam.rule is None else Call(body, lam.rule.__name__, lam.rule)
-    code = Curry(body, lam.parameter.type)
+    code = Curry(body, lam.parameter.type, ())
     return stated(code, [x.type for x in lam.free]) if lam.is_value else code
 
 

@@ -35,6 +35,8 @@ from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown
 from tangents.spaces.space import Representation, Represented, Space
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
 
 def differential(f: Callable[..., Any]) -> Any:
     """f(static, *arguments) as `Compiled` has it; inside a traced lambda, on functions not known yet, an operator."""
@@ -44,7 +46,7 @@ def differential(f: Callable[..., Any]) -> Any:
     @wraps(f)
     def call(static: Any, *arguments: Any) -> Any:
         arguments = tuple([x if isinstance(x, Closure) else as_records(x) for x in arguments])
-        if any(map(is_unknown, jax.tree.leaves(arguments, is_leaf=is_unknown))):
+        if any(map(is_unknown, _flatten(arguments, is_unknown)[0])):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
             with complaints(), active(closed=True) if in_lambda() else nullcontext():

@@ -86,8 +86,10 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
-        case terms.Prod(parts):
-            shared = term if len({*parts}) == len(parts) else _shared(term, space.shares)
+        case terms.Prod(_, form):
+            shared, places = _shared(term, space.shares)
+            if places and isinstance(x, Context):
+                return form.unflatten([x[i] for i in places]), _rearranged(_keys(form), places)
             return _product(space, term, x) if shared is term else rep(space, shared, x)
         case terms.Proj(key):
             return component(x, key, term), _placed(x, key)
@@ -184,17 +186,35 @@ def _product(space: Space, term: terms.Prod, x: Any) -> Represented:
     return term.form.unflatten([y for y, _ in made]), pullback
 
 
-@remembered(entries=1024)
-def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> Term:
-    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may and is an operation."""
+def _rearranged(keys: tuple[Any, ...], places: tuple[int, ...]) -> LinearMap:
+    """⟨πi, ..., πj⟩ Δ: each cotangent goes to its variable, which has the sum of those that it gets."""
+
+    def pullback(g: Cotangent) -> Cotangent:
+        found = Sparse()
+        for key, place in zip(keys, places, strict=True) if g is not ZERO else ():
+            part = g.part(key)
+            if part is not ZERO:
+                found[place] = plus(found[place], part) if place in found else part
+        return found or ZERO
+
+    return pullback
+
+
+@remembered(entries=2048)
+def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[int, ...]]:
+    """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may and is an operation.
+
+    Of a product of projections by numbers from 0 on, these are said, too.
+    """
+    numbers = tuple([f.key for f in term.parts if type(f) is terms.Proj and type(f.key) is int and f.key >= 0])
     wires = terms.Id | terms.Proj | terms.Const
     again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, wires) and may(f)}
     if not again:
-        return term
+        return term, numbers if len(numbers) == len(term.parts) else ()
     bound = {f if f in again else i: f for i, f in enumerate(term.parts)}
     places = {name: terms.Proj(i) for i, name in enumerate(bound)}
     parts = [places[f if f in again else i] for i, f in enumerate(term.parts)]
-    return terms.Compose((prod(Context(*bound.values())), terms.Prod(tuple(parts), term.form)))
+    return terms.Compose((prod(Context(*bound.values())), terms.Prod(tuple(parts), term.form))), ()
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:

@@ -43,13 +43,17 @@ _tests = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def others_stay() -> Iterator[None]:
-    """What was there before a test is not looked at when the test, or JAX's search for leaks, collects garbage."""
-    if next(_tests) % 500 == 0:  # what earlier ones left is garbage at last
+def others_stay() -> None:
+    """What was there long before a test is not looked at when the test, or pytest at the end, collects garbage.
+
+    To look at all of it takes seconds. It is done seldom: that which was kept may have become garbage in the meantime.
+    """
+    test = next(_tests)
+    if test % 2000 == 0:
+        gc.unfreeze()
+    if test % 20 == 0:
         gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

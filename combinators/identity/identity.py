@@ -33,8 +33,9 @@ class _Term(ref[Any]):
 
 def _forget(gone: _Term) -> None:
     with _lock:
-        if _interned.get(gone.key) is gone:
-            del _interned[gone.key]
+        known = _interned.pop(gone.key, gone)
+        if known is not gone:  # it has been made again
+            _interned[gone.key] = known
 
 
 _interned: dict[Hashable, _Term] = {}  # no cache: it says what one term is
@@ -55,38 +56,29 @@ class Interned:
     fill: ClassVar[Any]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        names, defaults, puts, check = _fields(cls)
-        if keywords or len(arguments) != len(names):
-            missing = len(names) - len(arguments)
+        names, defaults, puts, check, count = _fields(cls)
+        if keywords or len(arguments) != count:
+            missing = count - len(arguments)
             if keywords or missing > len(defaults):
                 term = object.__new__(cls)
                 term.fill(*arguments, **keywords)
                 return cls(*[getattr(term, name) for name in names])
             arguments += defaults[-missing:]
-        parts: list[Hashable] = [cls]
-        terms: list[Any] = []  # that this one is made of
-        for a in arguments:
-            kind = type(a)
-            if kind in constructors:
-                parts.append(a)
-                terms.append(a)
-            elif kind in OWN_KEYS:
-                parts.append(a)
-            elif kind is int:
-                parts.append((int, a))
-            elif kind is tuple and constructors.issuperset(map(type, a)):
-                parts.append(a)
-                terms += a
-            else:
-                parts.append(key_of(a))
-        key = tuple(parts)
+        parts = [
+            a
+            if (kind := type(a)) in OWN_KEYS or (kind is tuple and constructors.issuperset(map(type, a)))
+            else key_of(a)
+            for a in arguments
+        ]
+        key = (cls, *parts)
         known = _interned.get(key)
         if known is not None and (found := known()) is not None:
             return found
         depth = programs = 0
-        for part in terms:
-            depth = part.depth if part.depth > depth else depth
-            programs = part.programs if part.programs > programs else programs
+        for part in [part for a in arguments for part in (a if type(a) is tuple else (a,))]:
+            if type(part) in constructors:
+                depth = part.depth if part.depth > depth else depth
+                programs = part.programs if part.programs > programs else programs
         if depth >= TERMS:
             raise _too_deep(depth + 1)
         term: Any = object.__new__(cls)
@@ -104,6 +96,13 @@ class Interned:
 
 
 constructors: set[type] = set()  # the classes of terms
+OWN_KEYS = {
+    int,
+    str,
+    type(None),
+    jax.tree_util.PyTreeDef,
+    jax.core.ShapedArray,
+}  # what equals its like alone, as terms do
 
 
 def are_terms(values: Sequence[Any]) -> bool:
@@ -120,7 +119,6 @@ def _too_deep(depth: int) -> DepthError:
     )
 
 
-OWN_KEYS = frozenset({str, type(None), jax.tree_util.PyTreeDef, jax.core.ShapedArray})  # equal to their like alone
 _PLAIN = (bool, int, str, bytes, np.dtype)
 FUNCTIONS = (FunctionType, linear_util.WrappedFun)  # of Python, in programs of JAX
 _FLOATS, _SEQUENCES = (float, complex), (tuple, list)
@@ -128,8 +126,8 @@ _NESTED = 64  # levels of tuples, lists and dicts in a key
 
 
 @remembered(entries=256)
-def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any]:
-    """Of a kind of term the names of its fields, the defaults of the last ones, what sets them, and what checks them.
+def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any, int]:
+    """Of a kind of term the names of its fields, the defaults of the last ones, what sets and checks them; their count.
 
     There are no defaults if something else is made of them.  What is frozen is set by its slots, `depth` and `programs`
     first.
@@ -145,7 +143,7 @@ def _fields(term: Any) -> tuple[tuple[str, ...], tuple[Any, ...], list[Any], Any
     first = next((i for i in range(len(names)) if all(default is not MISSING for default in defaults[i:])), len(names))
     check = getattr(term, "__post_init__", None)
     puts = [getattr(term, name).__set__ for name in ("depth", "programs", *names)]
-    return tuple(names), () if check else tuple(defaults[first:]), puts, check
+    return tuple(names), () if check else tuple(defaults[first:]), puts, check, len(names)
 
 
 def key_of(value: Any, levels: int = _NESTED) -> Hashable:
@@ -155,7 +153,7 @@ def key_of(value: Any, levels: int = _NESTED) -> Hashable:
     and unhashable objects by identity.  What nests deeper than so many levels is written as a flat list of leaves.
     """
     kind = type(value)
-    if kind in OWN_KEYS or kind in constructors:
+    if kind in OWN_KEYS:
         return value
     if isinstance(value, _PLAIN):
         return (kind, value)

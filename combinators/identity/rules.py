@@ -26,7 +26,7 @@ from combinators.errors import OURS
 from combinators.identity.bytecode import names_of
 from combinators.identity.held import cells, is_empty
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
-from combinators.memo import ByObject, Remembered
+from combinators.memo import ByObject, Remembered, remembered
 
 PLAIN = (types.NoneType, bool, int, float, complex, str, bytes, np.generic)
 _LARGE = 4096  # elements from which on an array counts by identity
@@ -60,15 +60,18 @@ def walked(f: Any) -> tuple[Hashable, list[Any]]:
 
 def held_tracers(program: Any) -> list[Any]:
     """The tracers that functions in a program of JAX capture."""
+    functions = held_functions(program)
+    if not functions:
+        return []
     walk = _Walk()
-    for f in held_functions(program):
+    for f in functions:
         walk.of(f)
     return walk.tracers
 
 
 def held_functions(program: Any) -> list[Any]:
     """The functions in a program of JAX, and in the programs in it."""
-    functions, seen, waiting = [], set[Any](), [program]
+    functions, seen, waiting, whole = [], set[Any](), [program], program
     while waiting:
         program = waiting.pop()
         if program in seen or _without_functions.get(program):
@@ -77,7 +80,7 @@ def held_functions(program: Any) -> list[Any]:
         for eqn in program.eqns:
             for value in eqn.params.values():
                 kind = type(value)
-                if kind in _PLAIN:
+                if kind in _PLAIN or isinstance(value, np.dtype):
                     continue
                 if kind is tuple or kind is list:
                     waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
@@ -88,8 +91,8 @@ def held_functions(program: Any) -> list[Any]:
                 elif _is_jaxs(kind) and callable(value) and is_dataclass(value):  # a callback of the host
                     functions += [getattr(value, field.name) for field in fields(value)]
     if not functions:
-        for program in seen:
-            _without_functions.put(program, True)
+        for inner in seen - {whole}:  # which others may hold, too
+            _without_functions.put(inner, True)
     return functions
 
 
@@ -121,7 +124,7 @@ def _cells_of(values: list[Any]) -> list[Any]:
 _without_functions: ByObject[Any, bool] = ByObject("programs without functions")  # so that loops in loops are quick
 
 
-_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes, np.dtype})
+_PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 
 
 def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
@@ -244,5 +247,6 @@ def _is_jaxs(value: Any) -> bool:
     return _package_of(value.__module__) in ("jax", "jaxlib")
 
 
+@remembered(entries=4096)
 def _package_of(module: str | None) -> str:
     return (module or "").partition(".")[0]

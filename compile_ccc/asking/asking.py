@@ -69,7 +69,6 @@ class Asked:
         self._around = around
         self._made: dict[Any, Any] = {}  # values in the program around, likewise
         self._places: dict[Any, int] = {}
-        self._constants: dict[Any, np.ndarray] = {}  # by where they stand
         self.told: list[tuple[Sequence[Any], Callable[..., Any], Any]] = []
         self.wanted: set[int] = set()  # places of inputs that are to be code
         self.looked: dict[int, type | None] = {}  # classes of inputs that Python asked for; None of what is varied
@@ -100,14 +99,6 @@ class Asked:
         if value is None or is_known_function(value):
             return Asking
         return Known if place in self._varied else kind(value)
-
-    def constant(self, array: np.ndarray) -> np.ndarray:
-        """An array of NumPy as it is now; the program holds a copy of it, as it may be changed before that runs."""
-        place = array.__array_interface__["data"], array.shape, array.strides, array.dtype
-        held = self._constants.get(place)
-        if held is None or held.tobytes() != array.tobytes():
-            held = self._constants[place] = array.copy()
-        return held
 
     def within(self, values: Sequence[Any], level: int | None) -> Asked:
         """What is known of the trace of a function with a rule that is called here at these values, or of its rule."""

@@ -71,6 +71,7 @@ class Beside:
         self._values, self._stand = values, stand
         self._places: dict[Any, int] = {}
         self._numbers: dict[Any, Number] = {}  # by variables
+        self._constants: dict[Any, np.ndarray] = {}  # by where they stand in memory
         self._computed: list[Number] = []  # in order, by whichever trace
         self._told: list[tuple[Number, Callable[[Any], Any], Hashable]] = []
         self.misfits: set[int] = set()  # places of inputs whose numbers the trace cannot have
@@ -99,6 +100,14 @@ class Beside:
             for owner in {owner for owner, _ in outer.inputs}:
                 owner._computed.append(made)
         return made
+
+    def constant(self, array: np.ndarray) -> np.ndarray:
+        """An array of NumPy as it is now: the program holds a copy of it, as it may be changed before that runs."""
+        place = array.__array_interface__["data"], array.shape, array.strides, array.dtype
+        held = self._constants.get(place)
+        if held is None or held.tobytes() != array.tobytes():
+            held = self._constants[place] = array.copy()
+        return held
 
     def compute(self, name: str, result: Any, operands: Sequence[Any], keys: Sequence[str] = ()) -> None:
         """Computes the result of an operator or a method, whose last operands have these keywords."""

@@ -7,6 +7,7 @@ inputs behind them become code, unless all are arrays of JAX's.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ class KnownArray(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and not self.aval.shape and by_users():
             _is_told(self)
+        if name in _CHANGING and by_users():
+            _change(self)
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
@@ -71,6 +74,8 @@ class Computed(Asking):
     def __getattribute__(self, name: str) -> Any:
         if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
             _look(self)
+        if name in _CHANGING and by_users():
+            _change(self)
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
@@ -89,6 +94,7 @@ class Computed(Asking):
 NUMBERS = frozenset({int, float, complex})
 _SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
 _OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
+_CHANGING = frozenset({"sort"})  # methods that change an array of NumPy, and give another one of JAX
 _PLAIN = (bool, int, float, complex, np.ndarray, np.generic, np.dtype, type, str, slice, tuple, type(None), type(...))
 
 
@@ -170,18 +176,50 @@ def _operator(name: str) -> Callable[..., Any]:
     return operate
 
 
+def _change(x: Any, references: int = 0) -> None:
+    """Wants the inputs behind an array of NumPy's, which is to change, as code.
+
+    One that was computed may be another one instead, if nobody has it but who changes it: by so many `references`.
+    """
+    asked = asked_of(x)
+    if asked is None or (number := asked.beside.number(x)) is None:
+        return
+    if not isinstance(array := number.pair[0], np.ndarray):
+        return
+    if number.place is not None or array.base is not None or not 0 < references <= _references[0]:
+        asked.want(x)
+        raise TypeError("a tracer does not change")
+
+
 def _in_place(name: str) -> Callable[..., Any]:
-    """An operator that changes an array of NumPy's, which becomes code then."""
+    """An operator that changes an array of NumPy's, or makes another one where nobody sees the difference."""
 
     def operate(self: Any, other: Any) -> Any:
-        asked = asked_of(self)
-        if asked is None or not asked.differentiates or asked.class_of(self) is not np.ndarray or not _stands(other):
-            return NotImplemented
-        asked.want(self)
-        raise TypeError("a tracer does not change")
+        references = sys.getrefcount(self)
+        if _stands(other):
+            _change(self, references)
+        return NotImplemented
 
     operate.__name__ = f"__i{name}__"
     return operate
+
+
+class _Counted:
+    """What counts who has it when it is changed in place."""
+
+    def __iadd__(self, other: Any) -> Any:
+        references = sys.getrefcount(self)
+        _references.append(references)
+        return self
+
+
+def _count() -> None:
+    alone = _Counted()
+    alone += 1
+
+
+_references: list[int] = []  # to what one variable has
+_count()
 
 
 for _kind in (KnownArray, KnownScalar, Computed):
@@ -190,4 +228,5 @@ for _kind in (KnownArray, KnownScalar, Computed):
     _kind.__divmod__ = lambda x, y: (x // y, x % y)
     _kind.__rdivmod__ = lambda x, y: (y // x, y % x)
 for _name in SIGNED:
-    setattr(KnownArray, f"__i{_name}__", _in_place(_name))
+    for _kind in (KnownArray, Computed):
+        setattr(_kind, f"__i{_name}__", _in_place(_name))

@@ -202,7 +202,7 @@ class Traced(jax_traces.Tracing):
             with jax_traces.evaluating():
                 c = jnp.array(c)  # no literal: the next number is in the same program
         elif asked is not None and isinstance(c, np.ndarray):
-            c = asked.constant(c)
+            c = asked.beside.constant(c)
         return asking(super().new_const(c, *arguments, **keywords))
 
 

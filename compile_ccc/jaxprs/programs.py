@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count, filterfalse
 from operator import attrgetter
@@ -58,6 +58,11 @@ class Program:
         variables = [*[variable for variable, _ in kept], *inputs]
         return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
+    @cached_property
+    def operations(self) -> set[str]:
+        """The names of its operations, not counting those inside of others."""
+        return {e.primitive.name for e in self.equations}
+
     def only(self, numbers: Sequence[int]) -> Program:
         """The program of its outputs with these numbers."""
         return self.giving([self.outputs[i] for i in numbers])
@@ -68,6 +73,13 @@ class Program:
         outputs, form = jax.tree.flatten(values)
         facts = (form, self.name, self.is_high)
         return Program.pruned(constants, self.variables[len(constants) :], outputs, self.equations, *facts)
+
+    def lean(self) -> tuple[Program, list[int]]:
+        """The program without the inputs that it does not read, and the numbers of those that it reads."""
+        read = {*filter(is_variable, chain(*map(_operands, self.equations), self.outputs))}
+        count = len(self.constants)
+        stay = [i for i, v in enumerate(self.variables[count:]) if v in read]
+        return replace(self, variables=self.variables[:count] + [self.variables[count + i] for i in stay]), stay
 
     def between(self, known: Sequence[Any], wanted: Sequence[Any], form: Any = None) -> Program:
         """The program of some of its values from its constants and from others of its values, which are known."""
@@ -122,8 +134,8 @@ class Program:
         return [i for i, v in enumerate(self.outputs) if (id(v) if type(v) is jex.Literal else v) not in zeros]
 
     @cached_property
-    def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int]]:
-        """The literals that it reads, its steps, and the places of its outputs: all that a copy of it takes.
+    def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int], set[str]]:
+        """The literals that it reads, its steps, the places of its outputs, what it does: all that a copy of it takes.
 
         A step is an equation with the places of its operands and the types of its results.  Variables have the first
         places, then come literals, then results in their order.
@@ -132,7 +144,7 @@ class Program:
         values = chain(self.variables, literals, *map(_results, self.equations))
         place = dict(zip(map(id, values), count(), strict=False)).__getitem__
         steps = [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
-        return literals, steps, [*map(place, map(id, self.outputs))]
+        return literals, steps, [*map(place, map(id, self.outputs))], self.operations
 
     @cached_property
     def jaxpr(self) -> Any:

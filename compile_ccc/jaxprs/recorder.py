@@ -62,20 +62,22 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.is_high = self.requires_low = False  # which operations have to be low, `process_primitive` says
         self.constants: dict[int, tuple[Wire, Any]] = {}
         self.platforms: dict[Any, Any] = {}  # by the variables that number the platform: the operation that gave it
-        self._setting = staging.settings()
+        self.setting = staging.settings()
 
     def wire(self, value: Any) -> Wire:
         """A value as one of this program: a scalar is a literal, anything else from outside a constant."""
         if type(value) is Wire and value.recorder is self:
             return value
+        known = self.constants.get(id(value))
+        if known is not None:
+            return known[0]
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, _NUMBERS):
             return Wire(self, literal_of(value))
-        known = self.constants.get(id(value))
-        if known is None:
-            known = self.constants[id(value)] = Wire(self, jex.Var(jax.typeof(value))), value
-        return known[0]
+        wire = Wire(self, jex.Var(aval_of(value)))
+        self.constants[id(value)] = wire, value
+        return wire
 
     def wires(self, values: Iterable[Any]) -> list[Wire]:
         """Values as those of this program."""
@@ -101,7 +103,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if compat.is_written_by_jax(primitive):
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
-            results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self._setting))
+            results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self.setting))
         return results if primitive.multiple_results else results[0]
 
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
@@ -161,13 +163,14 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
     def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""
         given = self.wires((*program.constants, *values))
-        literals, steps, outputs = program.in_places
+        literals, steps, outputs, names = program.in_places
         atoms = [*map(_atom, given), *literals]
         if program.is_high:
             self.is_high = True
+        opened, noted = self._opened and not names.isdisjoint(compat.CALLS), not names.isdisjoint(_NOTED)
         for e, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
-            if self._opened and (inner := compat.called(e)) is not None:
+            if opened and (inner := compat.called(e)) is not None:
                 given_inside = [Wire(self, atom) for atom in operands]
                 atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
                 continue
@@ -175,7 +178,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             atoms += results
             new = jex.JaxprEqn(operands, results, e.primitive, e.params, e.effects, e.source_info, e.ctx)
             self.equations.append(new)
-            if e.primitive.name in _NOTED:
+            if noted and e.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
         return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
@@ -236,6 +239,12 @@ def current() -> Recorder | None:
     """The program that is being written, if JAX traces nothing else inside it."""
     trace = jex.find_top_trace(())
     return trace if type(trace) is Recorder else None
+
+
+def setting() -> Any:
+    """The settings of JAX, with which a program that is being written was begun."""
+    recorder = current()
+    return staging.settings() if recorder is None else recorder.setting
 
 
 def applied(primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -26,7 +26,9 @@ from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
+from compile_ccc.jaxprs.recorder import Tape, aval_of, current, setting, shaped, written
+
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
 def record(
@@ -57,7 +59,7 @@ class Compiled:
         self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
-        leaves, form = jax.tree.flatten(arguments)
+        leaves, form = _flatten(arguments, None)
         if True in [isinstance(leaf, jax.core.Tracer) for leaf in leaves]:
             return self._part(static, *arguments)
         return self.runs.program(static, arguments, leaves, form)(*leaves)
@@ -65,7 +67,7 @@ class Compiled:
     def _part(self, static: Any, *arguments: Any) -> Any:
         if jax.config.jax_disable_jit:
             return self._f(static, *arguments)
-        leaves, form = jax.tree.flatten(arguments)
+        leaves, form = _flatten(arguments, None)
         key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), staging.settings())
         program = self.programs.get(key)
         if program is None:
@@ -154,7 +156,7 @@ def row_types(xs: Any) -> Any:
 
 def zeros(type: Any) -> Any:
     """Zeros of a shape and a dtype, written out."""
-    return run(_zeros(tuple(type.shape), type.dtype, staging.settings()), [])[0]
+    return run(_zeros(tuple(type.shape), type.dtype, setting()), [])[0]
 
 
 @remembered(entries=1024)

@@ -64,7 +64,7 @@ class Builder:
 
     def build(self, leaves: list[Any], type: Type) -> Atom:
         """Binds the value of this type that has these leaves, taking them from the list."""
-        pairs, form = children(type)
+        pairs, form = ((), LEAF) if isinstance(type, Tensor) else children(type)
         if form != LEAF:
             return self.let(Product(tuple([self.build(leaves, t) for _, t in pairs]), form), type)
         leaf = leaves.pop(0)
@@ -79,9 +79,7 @@ class Builder:
         """
         env: dict[Any, Any] = dict(zip((*program.constvars, *program.invars), inputs, strict=True))
 
-        def atom(v: Any) -> Any:
-            if type(v) is not jex.Literal:
-                return env[v]
+        def literal(v: Any) -> Any:
             if self.functions and is_carrier(v.aval):
                 raise FunctionArithmeticError(
                     "a number is put in the place of a function",
@@ -93,11 +91,11 @@ class Builder:
 
         self.scopes.append(env)
         for eqn in parts(program, names):
-            operands = [atom(v) for v in eqn.invars]
+            operands = [literal(v) if type(v) is jex.Literal else env[v] for v in eqn.invars]
             results = self.part(eqn, operands, names + 1) if type(eqn) is Part else self.equation(eqn, operands)
             env.update(zip(eqn.outvars, results, strict=True))
         self.scopes.pop()
-        return [atom(v) for v in program.outvars]
+        return [literal(v) if type(v) is jex.Literal else env[v] for v in program.outvars]
 
     def atom_of(self, tracer: Any) -> Any:
         """The atom that a tracer was in a program that is being read, or None."""

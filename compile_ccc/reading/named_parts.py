@@ -37,15 +37,16 @@ class Part:
 
 def parts(program: Any, depth: int) -> Sequence[Any]:
     """The equations of a program, those of a part with a name together; so many names are around all of them."""
-    stacks = [eqn.source_info.name_stack for eqn in program.eqns]
+    equations = program.eqns
+    stacks = [eqn.source_info.name_stack for eqn in equations]
     names = [_names(stack) if stack.stack else () for stack in stacks]
     if not [name for name in names if name[depth:]]:
-        return program.eqns
+        return equations
     found: list[Any] = []
     later = {v: len(names) for v in program.outvars if not isinstance(v, jex.Literal)}  # where each is read last
-    for i, eqn in enumerate(program.eqns):
+    for i, eqn in enumerate(equations):
         later.update((v, max(i, later.get(v, 0))) for v in eqn.invars if not isinstance(v, jex.Literal))
-    numbered = list(enumerate(zip(program.eqns, names, strict=True)))
+    numbered = list(enumerate(zip(equations, names, strict=True)))
     for name, group in groupby(numbered, key=lambda one: one[1][1][depth : depth + 1]):
         numbers, eqns = zip(*[(i, eqn) for i, (eqn, _) in group], strict=True)
         made = {v: None for eqn in eqns for v in eqn.outvars}

@@ -258,6 +258,6 @@ def _names() -> Iterator[str]:
 
 def _distinct(name: str, taken: dict[str, None]) -> str:
     name = name if name.isidentifier() else f"_{name}" if f"_{name}".isidentifier() else "_"
-    fresh = next(n for n in chain([name], (f"{name}{i}" for i in count(1))) if n not in taken)
+    fresh = name if name not in taken else next(n for i in count(1) if (n := f"{name}{i}") not in taken)
     taken[fresh] = None
     return fresh

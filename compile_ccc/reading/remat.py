@@ -20,7 +20,7 @@ from compile_ccc.refusing.refusals import line_at
 def checkpointed(block: Builder, eqn: Any, operands: list[Any]) -> list[Any]:
     """checkpoint b, for the program b of a `remat2` equation, on its operands"""
     params = eqn.params
-    check_policy(params["policy"], line_at(eqn, block.calls))
+    check_policy(params["policy"], lambda: line_at(eqn, block.calls))
     inner, prevent, cells = block.inner(), params["prevent_cse"], changed(eqn, operands)
     inside, values = within(inner, operands, cells, contents(cells))
     results = [*inner.run(params["jaxpr"], values), *contents(inside)]

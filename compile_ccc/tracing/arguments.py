@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import jax
@@ -28,11 +29,11 @@ _flatten = jax.tree_util.default_registry.flatten  # without a detour through Py
 
 def binds(f: Callable[..., Any], arity: int) -> bool:
     """Whether f takes that many arguments by position, as far as its signature is known."""
-    if _is_plain(f):
-        code, optional = f.__code__, len(f.__defaults__ or ())
-        named = code.co_kwonlyargcount - len(f.__kwdefaults__ or ())
-        most = code.co_argcount if not code.co_flags & inspect.CO_VARARGS else max(arity, code.co_argcount)
-        return not named and code.co_argcount - optional <= arity <= most
+    plain, given = _plain(f)
+    if plain is not None:
+        code, optional = plain.__code__, len(plain.__defaults__ or ())
+        named, count = code.co_kwonlyargcount - len(plain.__kwdefaults__ or ()), code.co_argcount - given
+        return not named and count - optional <= arity and (arity <= count or bool(code.co_flags & inspect.CO_VARARGS))
     if isinstance(f, jnp.ufunc):  # whose signature takes any number
         return arity == f.nin
     try:
@@ -139,7 +140,7 @@ def holds_function(argument: Any) -> bool:
 
 
 def _is_value(leaf: Any) -> bool:
-    if has_attributes(leaf):
+    if has_attributes(leaf) or issubclass(type(leaf), Enum):  # members are told by what they are
         return False
     if type(leaf) is int and leaf.bit_length() > 31:
         return leaf.bit_length() < 64 and bool(jax.config.jax_enable_x64)
@@ -204,11 +205,21 @@ def parameter_name(f: Callable[..., Any], arity: int) -> str:
 
 
 def _parameters(f: Callable[..., Any]) -> list[str]:
-    if not _is_plain(f) or f.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+    plain, given = _plain(f)
+    if plain is None or plain.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return list(inspect.signature(f).parameters)
-    return list(f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount])
+    return list(plain.__code__.co_varnames[given : plain.__code__.co_argcount + plain.__code__.co_kwonlyargcount])
 
 
-def _is_plain(f: Any) -> bool:
-    """Whether a function's signature is that of its code, which is quicker to read."""
-    return type(f) is types.FunctionType and not f.__dict__
+def _plain(f: Any) -> tuple[types.FunctionType | None, int]:
+    """The function whose code says the signature of f, which is quicker to read, and how many arguments it has of f."""
+    kind, given = type(f), 1
+    if kind is types.FunctionType:
+        function, given = f, 0
+    elif kind is types.MethodType:
+        function = f.__func__
+    else:  # an object that can be called
+        function = None if hasattr(f, "__wrapped__") or hasattr(f, "__signature__") else callable(f) and kind.__call__
+    if isinstance(function, types.FunctionType) and not function.__dict__ and given <= function.__code__.co_argcount:
+        return function, given
+    return None, 0

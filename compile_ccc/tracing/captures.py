@@ -63,7 +63,9 @@ def captures(f: Any) -> Captured:
     """Reads the captures of a Python function, a partial application, or any callable pytree."""
     reader = _Reader({}, frozenset())
     key, plan = reader.read(f, "f")
-    while not reader.written.keys().isdisjoint(reader.variables) or not reader.notes.isdisjoint(reader.seen):
+    while (reader.written and not reader.written.keys().isdisjoint(reader.variables)) or (
+        reader.notes and not reader.notes.isdisjoint(reader.seen)
+    ):
         # it was found out later that variables are set, or that notes are read
         reader = _Reader(reader.written, reader.are_read | (reader.notes & reader.seen.keys()))
         key, plan = reader.read(f, "f")
@@ -124,14 +126,14 @@ class _Reader:
                 return self.object(value), Keep(value)
             if isinstance(value, _PLAIN):
                 return ("code", key_of(value)), Keep(value)
-        if id(value) in self.seen:
-            number, plan = self.seen[id(value)]
+        if (own := id(value)) in self.seen:
+            number, plan = self.seen[own]
             return ("again", number), plan
         self.met.append(value)
         if isinstance(value, np.ndarray):
             self.shared.append(value)
             plan = Keep(value)
-            self.seen[id(value)] = (len(self.seen), plan)
+            self.seen[own] = (len(self.seen), plan)
             if value.dtype.hasobject:
                 return self.object(value), plan
             self.watch.array(value)
@@ -147,7 +149,7 @@ class _Reader:
         if names is not None:
             self.sets(value, names)
         made = Make(value, [])
-        self.seen[id(value)] = (len(self.seen), made)
+        self.seen[own] = (len(self.seen), made)
         keys: list[Hashable] = []
         for label, variable, part in parts:
             note = (
@@ -169,12 +171,12 @@ class _Reader:
             self.watch.container(value.__dict__)
             keys += [(name, self.attribute(part)) for name, part in value.__dict__.items() if name != "__wrapped__"]
         if {type(plan) for _, plan in made.parts} <= {Keep}:
-            self.seen[id(value)] = (self.seen[id(value)][0], Keep(value))
+            self.seen[own] = (self.seen[own][0], Keep(value))
         code = _code(value)
         if isinstance(code, jax.tree_util.PyTreeDef):
             self.forms.append(code)
         key = (code, tuple(keys))
-        return key if depth < _NESTED else kind_with(key), self.seen[id(value)][1]
+        return key if depth < _NESTED else kind_with(key), self.seen[own][1]
 
     def attribute(self, value: Any) -> Hashable:
         """The key of an attribute of a function, which is code."""

@@ -16,7 +16,7 @@ import numpy as np
 from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
-from combinators.types import Type
+from combinators.types import Tensor, Type
 from compile_ccc.again import Run
 from compile_ccc.asking import often
 from compile_ccc.asking.answers import NO_ANSWERS
@@ -121,11 +121,13 @@ class Tracee:
         self.f, self.captured, self.dom, self.arity, self.given = f, captured, dom, arity, given
         self.levels = 0  # of rules that are looked into
         self.types = [argument_type(v) for v in captured.values]
-        leaves, self.form = jax.tree.flatten((dom, self.types))
-        types = tuple([(t, getattr(t, "weak", False)) for t in leaves])
+        leaves, self.form = jax.tree_util.default_registry.flatten((dom, self.types), None)
+        types = tuple([(t.shape, t.dtype, t.weak) if type(t) is Tensor else t for t in leaves])
         self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
-        self.inputs = [*captured.values, *given.leaves, *[None] * (len(leaves) - len(self.types) - len(given.leaves))]
-        self.varied = {len(captured.values) + i for i in given.varied}  # which is never code
+        self.inputs = [*captured.values, *given.leaves]
+        self.inputs += [None for _ in leaves[len(self.inputs) :]]
+        start = len(self.types)
+        self.varied = {start + i for i in given.varied}  # which is never code
         self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
 
     def code(self) -> tuple[int, ...]:

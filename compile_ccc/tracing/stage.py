@@ -47,6 +47,8 @@ from compile_ccc.watching.before import Before, Still, is_shared
 from compile_ccc.watching.handed import Handed, Written, write
 from compile_ccc.watching.watch import NOTHING, Watch
 
+_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
+
 
 def trace_anew(
     f: Callable[..., Any],
@@ -62,9 +64,9 @@ def trace_anew(
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     with active(closed) as own:
         program, cod, fixed, answers, written = stage(f, captured, types, dom, arity, own, fixed, given)
-        if program.consts:
+        if found := program.consts:
             check_captured(program.jaxpr)
-        constants = [own.value(c) for c in program.consts]
+        constants = [own.value(c) for c in found]
     met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
     lam, outer = read_program(
         program.jaxpr,
@@ -77,12 +79,12 @@ def trace_anew(
     place = {x: i for i, x in enumerate(outer)}
     count = len(met)
     sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
-    environment = Context(*[x.type for x in lam.free])
+    captured_types = [x.type for x in lam.free]
     code = translate(lam)
-    value = stated(code, environment)
-    if not any(map(is_function, jax.tree.leaves(cod))):  # of a function that comes out, inference knows the code
+    value = stated(code, captured_types)
+    if not any(map(is_function, _flatten(cod, None)[0])):  # of a function that comes out, inference knows the code
         for known in dict.fromkeys((code, value)):
-            note(known, environment, lam.parameter.type, cod)
+            note(known, Context(*captured_types), lam.parameter.type, cod)
     origin = NOWHERE if closed else Program(lam)
     shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
     return Traced(
@@ -114,7 +116,7 @@ def stage(
     written: tuple[Written, ...] = ()
     live = False  # whether rules that captured what is mapped are closed in the trace
     inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
-    structs = [struct(leaf) for leaf in jax.tree.leaves((types, dom))]
+    structs = [struct(leaf) for leaf in _flatten((types, dom), None)[0]]
     inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
     inputs += [None] * (len(structs) - len(inputs))
     start = len(types)
@@ -130,7 +132,7 @@ def stage(
 
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied, written
-        handed, written = Handed((), ()), ()
+        handed, written = None, ()
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
             asked.begin(leaves)
@@ -146,17 +148,17 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            handed = Handed(given.own, arguments, before.reaches) if len(given.own) == arity else handed
+            handed = Handed(given.own, arguments, before.reaches) if given.own and len(given.own) == arity else None
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
-            written = tuple(handed.written(asked.settled, f))
+            written = () if handed is None else tuple(handed.written(asked.settled, f))
             copied = {} if own.closed else again.originals()
             cods.append(_result_type(result, f))
             told.append(asked.answers())
             return flatten(result, cods[-1])
         except Exception as error:
-            written = tuple(handed.written(asked.settled, f))
+            written = () if handed is None else tuple(handed.written(asked.settled, f))
             error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
             raise
         finally:
@@ -186,11 +188,11 @@ def stage(
         elif not more and not (more := _stale(captured.values, known, before)):
             held = captured_by_rules[:] = rules.held_tracers(program.jaxpr)
             own.rules_capture = bool(held)
-            if mapped(held) and not live:
+            if held and mapped(held) and not live:
                 live = True
                 return known
             more = {i for i, v in inside.items() if any(v() is t for t in held)}
-            if not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
+            if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
                 more = set(knowable()) - set(known)
         return tuple(sorted({*known, *more})) if more else None
 

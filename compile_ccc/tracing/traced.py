@@ -46,9 +46,9 @@ class Traced:
     order: Order = ()  # of the entries of these, see `Given`
 
     def closure(self, values: list[Any]) -> Closure:
-        environment = Context(*[(self.constants if met else values)[i] for met, i in self.sources])
-        f = Closure(self.value, environment, self.origin)
-        if Closure not in map(type, environment):
+        captured = [(self.constants if met else values)[i] for met, i in self.sources]
+        f = Closure(self.value, Context(*captured), self.origin)
+        if Closure not in map(type, captured):
             return f
         check_depth(depth_of(f))
         f.known_type = bool(jax.config.jax_enable_x64), Function(self.lam.parameter.type, self.cod)

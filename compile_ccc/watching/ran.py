@@ -124,11 +124,13 @@ def is_users_own(value: Any) -> bool:
 def is_odd(kind: type) -> bool:
     """Whether a class of the user's has its objects say themselves what their attributes and their class are."""
     for base in kind.__mro__[:-1]:
-        asked = vars(base).get("__getattribute__")
-        if isinstance(asked, types.FunctionType) and is_own(asked.__code__.co_filename):
+        own = base.__dict__
+        if "__class__" in own and is_own(file_of(base.__module__)):
             return True
-        if "__class__" in vars(base) and is_own(file_of(base.__module__)):
-            return True
+        if "__getattribute__" in own:
+            asked = own["__getattribute__"]
+            if type(asked) is types.FunctionType and is_own(asked.__code__.co_filename):
+                return True
     return False
 
 

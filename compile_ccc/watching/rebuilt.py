@@ -162,6 +162,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
 
 

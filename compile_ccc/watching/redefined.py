@@ -6,7 +6,6 @@ of the rules has changed that a function reaches which is traced.
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -21,14 +20,15 @@ from combinators.identity.identity import Interned
 from combinators.identity.rules import PLAIN, has_rule, is_global_of_jax, walked
 from combinators.types import Opaque
 from combinators.values import Closure
-from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, own_file
+from compile_ccc.watching.foreign import DESCRIPTORS, PLAINEST, file_of, own_file
 from compile_ccc.watching.ran import is_odd, is_own
 
 _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was when it was last seen
 _LONG = 1024  # containers of more parts are data, and hold no functions
-_NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType, types.BuiltinFunctionType))  # classes of what holds none
+_NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType, types.BuiltinFunctionType, np.ndarray))  # what holds none
 _ABOUT = frozenset({"__annotations__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"})  # of classes
-_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict})
+_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict, set, frozenset})
+_CONTAINERS = (Mapping, Sequence, Set)
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
 
@@ -48,13 +48,13 @@ def has_lasting_rules(f: Any) -> bool:
 
 def _reached(f: Any) -> list[Any]:
     """The users' functions with rules that a function can call, as far as variables and attributes tell."""
-    found, waiting = [], [f]
-    seen: dict[int, Any] = {}  # held, so that no other value takes its place
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if kind in _NOTHING or (number := id(value)) in seen:
+    found: list[Any] = []
+    waiting, seen = [f], dict[int, bool]()
+    for value in waiting:  # which grows, and holds what is in it, so that no other value takes its place
+        kind, number = type(value), id(value)
+        if number in seen:
             continue
+        seen[number] = True
         if kind not in _CALLERS:
             if is_odd(kind) or isinstance(value, _NO_CALLERS):
                 continue
@@ -62,8 +62,7 @@ def _reached(f: Any) -> list[Any]:
                 if is_global_of_jax(value):
                     continue
                 found.append(value)
-        seen[number] = value
-        waiting += _parts(value)
+        waiting += [part for part in _parts(value) if type(part) not in _NOTHING]
     return found
 
 
@@ -72,20 +71,23 @@ def _parts(value: Any) -> Iterable[Any]:
     match value:
         case types.FunctionType():
             return held(value) + (_read(value) if is_own(value.__code__.co_filename) else [])
+        case types.MethodType():
+            return (value.__self__, value.__func__)
         case type():
-            own = is_own(own_file(sys.modules.get(value.__module__)))
-            entries = [entry for kind in value.__mro__[:-1] for entry in vars(kind).items()] if own else ()
+            own = is_own(file_of(value.__module__))
+            entries = [entry for kind in value.__mro__[:-1] for entry in kind.__dict__.items()] if own else ()
             return [part for name, part in entries if name not in _ABOUT]
         case types.ModuleType():
             return ()
-        case _ if (inside := wrapped(value)) is not None:
-            return inside
-        case _ if not hasattr(type(value), "__len__") or not isinstance(value, Mapping | Sequence | Set):
-            return (*getattr(value, "__dict__", {}).values(), type(value))
+        case _ if type(value) not in _CALLERS and not (
+            hasattr(type(value), "__len__") and isinstance(value, _CONTAINERS)
+        ):
+            inside = wrapped(value)
+            return (*getattr(value, "__dict__", {}).values(), type(value)) if inside is None else inside
         case _ if len(value) > _LONG:
             return ()
         case _:
-            return value.values() if isinstance(value, Mapping) else value
+            return value.values() if isinstance(value, dict | Mapping) else value
 
 
 def _read(f: types.FunctionType) -> list[Any]:

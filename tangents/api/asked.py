@@ -38,7 +38,8 @@ def dispatched(f: Any, operation: Any, on: Callable[[Any, tuple[Any, ...], int],
     @deep
     @asking_in_rules
     def called(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        static, closure, x, found = on(*positional(f, arguments, keywords), len(arguments))
+        g, given = positional(f, arguments, keywords) if keywords else (f, arguments)
+        static, closure, x, found = on(g, given, len(arguments))
         result = operation(static, closure, x)
         calls.note(arguments, static, closure, x, None if keywords else found, result)
         return result
@@ -66,7 +67,7 @@ def asked_arguments(
     Below 0 it counts back from the last one that came by position, as in JAX.
     """
     numbers: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
-    if False in [isinstance(i, int) for i in numbers]:
+    if False in [type(i) is int or isinstance(i, int) for i in numbers]:
         raise ArgumentError(
             "argnums is not an int, or a tuple of ints",
             expected="positions of arguments",

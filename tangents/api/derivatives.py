@@ -7,8 +7,7 @@ cotangents come out, so an equal function made anew compiles nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -120,8 +119,7 @@ def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tup
     return (y, pullback, aux) if has_aux else (y, pullback)
 
 
-@dataclass(frozen=True)
-class _Spec:
+class _Spec(NamedTuple):
     arity: int
     asked: tuple[int, ...]
     one: bool = True

@@ -35,6 +35,8 @@ class _Tail:
 
 def lifted(program: Program, outputs: Iterable[int]) -> Program:
     """The program in which products that these outputs are made of are done after choices, not in their branches."""
+    if "cond" not in program.operations:
+        return program
     made = {v: e for e in program.equations for v in e.outvars}
     wanted, left = set[Any](), [program.outputs[i] for i in outputs]
     while left:

@@ -9,8 +9,12 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core.primitives import reshape_p
 
-from compile_ccc.jaxprs.recorder import applied
+from combinators.memo import remembered
+from compile_ccc.jaxprs.programs import Program
+from compile_ccc.jaxprs.recorder import applied, aval_of, setting
+from compile_ccc.jaxprs.recording import record, run
 from compile_ccc.reading.reducers import only_operation
 
 
@@ -34,6 +38,17 @@ class Joined:
 def whole(rows: Any) -> Any:
     """Rows as one array."""
     return rows.whole() if isinstance(rows, Joined) else rows
+
+
+def summed(rows: Any, dtype: Any) -> Any:
+    """The sum of rows."""
+    rows = whole(rows)
+    return run(_sum(aval_of(rows), dtype, setting()), [rows])[0]
+
+
+@remembered(entries=1024)
+def _sum(type: Any, dtype: Any, _: Any) -> Program:
+    return record(lambda rows: jnp.sum(rows, 0, dtype=dtype), type, opened=True)
 
 
 def masked(rows: Any, valid: Any) -> Any:
@@ -73,12 +88,16 @@ def _dot(e: Any, a: Any, b: Any) -> Any:
         return jnp.concatenate([_dot(e, a, part) for part in b.parts], place)
     a, b, leading = whole(a), whole(b), tuple(range(len(ca)))
     if tuple(ca) == tuple(cb) == leading and not ba:  # one axis to contract: XLA would transpose for several
-        a, b = (jnp.reshape(x, (math.prod(x.shape[: 1 + len(ca)]), *x.shape[1 + len(ca) :])) for x in (a, b))
+        a, b = [_reshaped(x, (math.prod(x.shape[: 1 + len(ca)]), *x.shape[1 + len(ca) :])) for x in (a, b)]
         numbers = (((0,), (0,)), ((), ()))
     else:
         next_to = lambda axes: tuple(axis + 1 for axis in axes)
         numbers = (((0, *next_to(ca)), (0, *next_to(cb))), (next_to(ba), next_to(bb)))
     return applied(e.primitive, (a, b), {**e.params, "dimension_numbers": numbers})[0]
+
+
+def _reshaped(x: Any, sizes: tuple[int, ...]) -> Any:
+    return applied(reshape_p, [x], {"new_sizes": sizes, "dimensions": None, "sharding": None})[0]
 
 
 def _is_plain_sum(e: Any, varying: list[bool]) -> bool:

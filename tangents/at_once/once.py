@@ -10,10 +10,10 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
-import jax.numpy as jnp
+from jax.extend.core.primitives import dot_general_p, transpose_p
 
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recorder import applied, aval_of
 from compile_ccc.jaxprs.recording import run, zeros
 from tangents.at_once.ahead import FEW, free
 from tangents.at_once.branches import lifted
@@ -30,7 +30,7 @@ class Once:
     The result of `pulled` begins with cotangents by numbers, of which the sums over the steps are wanted: `totals`.
     `fixed` are its residuals, by their numbers, that are the same in each step.  `stacked` are the types of what is to
     be stacked.  Lists of calls are no sums; they belong to the rest.  There are at least so many `steps`.  What is in
-    calls is not looked into: they are `opened` before.
+    calls is not looked into: they are `opened` before.  The totals `read` the residuals with these numbers.
     """
 
     def __init__(self, pulled: Pulled, fixed: dict[int, Any], steps: int = 1):
@@ -51,6 +51,7 @@ class Once:
         self._sums = Sums(program, same, rows, list(summed.values()), carries)
         inside = self._sums.inside((calls, *rest))
         self._inside, self._transposed = _transposed(inside, same) if steps >= LONG else (inside, [])
+        self.read = {s.at for v, s in constants if s.kind == "kept" and v in self._sums.read}
         self.stacked = [v.aval for v in self._sums.stacked]
         self.zeros = [zeros(v.aval) for v in self._sums.added]
 
@@ -72,21 +73,19 @@ def _transposed(program: Program, fixed: dict[Any, Any]) -> tuple[Program, list[
     found: dict[Any, tuple[Any, Any]] = {}
 
     def rewritten(e: Any) -> Any:
-        if e.primitive.name != "dot_general":
-            return e
         axes, batch = e.params["dimension_numbers"]
         for at, v in enumerate(e.invars):
             is_fixed = type(v) is not jex.Literal and v in fixed and v.aval.ndim == 2 and tuple(axes[at]) == (1,)
             if is_fixed and free(e, 1 - at) > FEW:
                 if v not in found:
-                    value = jnp.transpose(fixed[v])
+                    (value,) = applied(transpose_p, [fixed[v]], {"permutation": (1, 0)})
                     found[v] = jex.Var(aval_of(value)), value
                 numbers = (tuple((0,) if i == at else used for i, used in enumerate(axes)), batch)
                 operands = [found[v][0] if i == at else x for i, x in enumerate(e.invars)]
                 return e.replace(invars=operands, params={**e.params, "dimension_numbers": numbers})
         return e
 
-    equations = [rewritten(e) for e in program.equations]
+    equations = [rewritten(e) if e.primitive is dot_general_p else e for e in program.equations]
     variables = [*program.variables, *(v for v, _ in found.values())]
     facts = (program.form, program.name, program.is_high)
     return Program(program.constants, variables, program.outputs, equations, *facts), [x for _, x in found.values()]

@@ -8,7 +8,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import jax
@@ -90,19 +90,27 @@ class Step:
         again = run(self._repeat, [*given, *inputs]) if self._again else []
         return self._in_order(given, again)
 
-    def all_rows(self, saved: list[Any], inputs: list[Any], last: list[Any], reverse: bool) -> list[Any]:
-        """All residuals of all steps, but for those that stay, as rows; `last` is what is carried of the last state."""
+    def all_rows(
+        self, saved: list[Any], inputs: list[Any], last: list[Any], reverse: bool, read: Set[int]
+    ) -> list[Any]:
+        """The residuals of all steps, as rows, but for those that stay; None for what is not `read`.
+
+        `last` is what is carried of the last state.
+        """
+        again, count = [i for i in self._again if i in read], len(self._given)
+        repeat, used = self._repeat.only([self._again.index(i) for i in again]).lean()
+        read = {*read, *(self._given[i] for i in used if i < count)}
         rows = dict(zip(self._given, saved, strict=False))
         befores = dict(zip(self.carried, self._places, strict=True))
         ends = dict(zip(self.carried, last, strict=True))
-        for i, leaf in self._after.items():
-            before, end = rows[befores[leaf]], ends[leaf][None]
+        for i in read & self._after.keys():
+            before, end = rows[befores[self._after[i]]], ends[self._after[i]][None]
             shifted = [end, before[:-1]] if reverse else [before[1:], end]
             rows[i] = jnp.concatenate(shifted)[: len(before)]
-        given = [rows[i] for i in self._given]
-        repeat = recorded(lambda given, inputs: run(self._repeat, [*given, *inputs]), "again")
-        again = jax.vmap(repeat)(given, inputs) if self._again else []
-        return self._in_order(given, again)
+        given = [rows[self._given[i]] if i < count else inputs[i - count] for i in used]
+        made = jax.vmap(recorded(lambda *xs: run(repeat, xs), "again"))(*given) if again else []
+        found = {**self.fixed, **rows, **dict(zip(again, made, strict=True))}
+        return [found.get(i) for i in range(self._count)]
 
     def before(self, residuals: list[Any]) -> list[Any]:
         """What is carried of the state before a step, which is that after the step before it."""

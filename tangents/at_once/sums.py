@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from combinators.memo import remembered
 from compile_ccc.jaxprs.flow import is_variable
 from compile_ccc.jaxprs.programs import Program, is_zero, writes_zeros
 from compile_ccc.jaxprs.recording import recorded, run
-from tangents.at_once.contractions import CONTRACTIONS, Joined, bound, masked, whole
+from tangents.at_once.contractions import CONTRACTIONS, Joined, bound, masked, summed
 from tangents.at_once.steps import cheaply
 
 _ALWAYS = {"neg", "transpose", "reshape", "reduce_sum", "broadcast_in_dim", "squeeze", "rev", "slice", "copy"}
@@ -34,7 +35,8 @@ class Sums:
     """The sums of outputs of a program over many runs; some of its inputs are `fixed`, and of others there are `rows`.
 
     Each run gives what has to be `added`, and what has to be `stacked`; then `totals` are the sums.  A loop `carries`
-    what is added from run to run; else there is room for all of it, and a row is always smaller.
+    what is added from run to run; else there is room for all of it, and a row is always smaller.  Of the inputs of
+    which there are rows, the totals `read` some.
     """
 
     def __init__(
@@ -55,7 +57,18 @@ class Sums:
             added, wanted = self._reached(self._rows.union(stacked))
             if not carries or _size(self.added) > _size(added) + _size(self._rows):
                 self.added, self._wanted = added, wanted
-        self.stacked = self._fewest(set(program.variables) - self._varying) if self._wanted else []
+        fixed = set(program.variables) - self._varying
+        self.stacked = self._fewest(fixed) if self._wanted else []
+        there = self._rows.union(self.stacked)
+        self._last = self._after(there.union(self._wanted, self.added), fixed)
+        self._joined = [v for v in self._wanted if v not in there]
+        parts = dict.fromkeys([part for v in self._joined for part in self._parts(v)])
+        again = [part for part in parts if part not in there]
+        known = [v for v in program.variables if v in fixed or v in self._rows] + self.stacked
+        self._again = program.again(known, again).lean()[0] if again else None
+        made_of = self._again.variables if self._again else ()
+        read = chain(self._outputs, parts, made_of, *[e.invars for e in self._last])
+        self.read = self._rows.intersection(filter(is_variable, read))
 
     def inside(self, others: Any) -> Program:
         """The program of one run, which gives what is added, what is stacked, and the outputs with these numbers."""
@@ -72,7 +85,7 @@ class Sums:
         If it is said which rows are `valid`, others are zero, whatever is worked out of them.
         """
         values = dict(zip(self.program.variables, (*self.program.constants, *inputs), strict=True))
-        rows = {v: values[v] for v in self._rows} | dict(zip(self.stacked, stacked, strict=True))
+        rows = {v: values[v] for v in self.read} | dict(zip(self.stacked, stacked, strict=True))
         rows |= self._rows_again(rows, values)
         rows = rows if valid is None else {v: masked(row, valid) for v, row in rows.items()}
         fixed = {v: value for v, value in values.items() if v not in self._varying}
@@ -83,10 +96,10 @@ class Sums:
 
         def total(v: Any) -> Any:
             if v not in sums:
-                sums[v] = jnp.sum(whole(rows[v]), 0, dtype=v.aval.dtype)
+                sums[v] = summed(rows[v], v.aval.dtype)
             return sums[v]
 
-        for e in self._after(sums.keys() | rows.keys(), fixed.keys()):
+        for e in self._last:
             if not self._varying_of(e):
                 fixed.update(zip(e.outvars, bound(e, map(value, e.invars)), strict=True))
             elif self._contracts(e):
@@ -167,16 +180,16 @@ class Sums:
 
     def _rows_again(self, rows: dict[Any, Any], values: dict[Any, Any]) -> dict[Any, Any]:
         """The rows that are wanted and not put out, from those that are."""
-        joined = [v for v in self._wanted if v not in rows]
-        wanted = list(dict.fromkeys(part for v in joined for part in self._parts(v) if part not in rows))
-        if not joined:
-            return {}
-        fixed = [v for v in values if v not in rows and v not in self._varying]
-        again = self.program.again([*fixed, *rows], wanted)
-        one = recorded(lambda *given: run(again, [*map(values.__getitem__, fixed), *given]), "rows")
-        made = rows | dict(zip(wanted, jax.vmap(one)(*rows.values()) if wanted else (), strict=True))
+        made, again = dict(rows), self._again
+        if again is not None:
+            inputs = again.variables[len(again.constants) :]
+            moving = [v for v in inputs if v in self._varying]
+            given = lambda row: map((values | dict(zip(moving, row, strict=True))).__getitem__, inputs)
+            one = recorded(lambda *row: run(again, given(row)), "rows")
+            made.update(zip(again.outputs, jax.vmap(one)(*map(rows.__getitem__, moving)), strict=True))
         axis = lambda v: self._made[v].params["dimension"] + 1
-        return made | {v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in joined if v not in made}
+        joined = [v for v in self._joined if v not in made]
+        return made | {v: Joined([made[part] for part in self._parts(v)], axis(v)) for v in joined}
 
     def _parts(self, v: Any) -> list[Any]:
         """What is concatenated to this value, if that varies; else the value."""

@@ -1,4 +1,4 @@
-"""Terms at the points that examples draw.  One with loops is compiled once for all of them.
+"""Terms at the points that examples draw.  One with loops is compiled once for all of them, unless JAX is told not to.
 
 Outside of a compiled program, JAX would compile each loop anew at each point.
 """
@@ -20,17 +20,17 @@ from tangents.checking.reading import FORWARD, Reading
 
 def evaluated(f: Term, x: Any) -> Any:
     """The value of a term."""
-    return _VALUES(f, x) if _has_loops(f) else evaluate(f, x)
+    return _VALUES(f, x) if _is_compiled(f) else evaluate(f, x)
 
 
 def evaluated_rows(f: Term, xs: Any) -> Any:
     """The values of a term at rows of points."""
-    return _ROWS(f, xs) if _has_loops(f) else jax.vmap(lambda x: evaluate(f, x))(xs)
+    return _ROWS(f, xs) if _is_compiled(f) else jax.vmap(lambda x: evaluate(f, x))(xs)
 
 
 def represented(reading: Reading, f: Term, x: Any) -> tuple[Any, Callable[[Any], Any]]:
     """The value and the pullback of a term, in the reading of a tangent space."""
-    if not _has_loops(f):
+    if not _is_compiled(f):
         return reading.cases(f, x)
     return _PRIMALS((reading, f), x), lambda g: settled(_PULLED((reading, f), x, g), x)
 
@@ -38,15 +38,15 @@ def represented(reading: Reading, f: Term, x: Any) -> tuple[Any, Callable[[Any],
 def pushforward(f: Term, x: Any) -> tuple[Callable[[Any], tuple[Any, Any]], Type]:
     """The pushforward of a term, which gives its value, too; and the type of tangents."""
     push, directions = FORWARD.cases(f, x)
-    return (lambda t: _settled(*_PUSHED(f, x, t))) if _has_loops(f) else push, directions
+    return (lambda t: _settled(*_PUSHED(f, x, t))) if _is_compiled(f) else push, directions
 
 
 def _settled(y: Any, tangent: Any) -> tuple[Any, Any]:
     return y, settled(tangent, y)
 
 
-def _has_loops(term: Term) -> bool:
-    left = [term]
+def _is_compiled(term: Term) -> bool:
+    left = [] if jax.config.jax_disable_jit else [term]
     while left:
         each = left.pop()
         if isinstance(each, Fold | Scan | Map | While | Cata | Inherit | Solve | Fix):

@@ -129,8 +129,8 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
         summed, own = switch(which, [lambda i=i: backward(i) for i in possible])
         g_rest, g_sum = placed(summed, rest, leaf), Sparse()
         for place, (i, (calls, g_part)) in enumerate(own.items()):
-            g_rest = plus(g_rest, placed(_when(which == place, calls), rest, leaf))
-            g_sum[i] = placed(_when(which == place, g_part), s.alternatives[i], leaf)
+            g_rest = plus(g_rest, placed(_when(which, place, calls), rest, leaf))
+            g_sum[i] = placed(_when(which, place, g_part), s.alternatives[i], leaf)
         return _whole(g_rest, g_sum, rest)
 
     return y, pullback
@@ -144,8 +144,9 @@ def _zeros(like: Any) -> Any:
     return jax.tree.map(zeros, like)
 
 
-def _when(ran: Any, found: dict[int, Cotangent]) -> dict[int, Cotangent]:
-    return {n: c.where(ran) if isinstance(c, Calls) else c for n, c in found.items()}
+def _when(which: Any, place: int, found: dict[int, Cotangent]) -> dict[int, Cotangent]:
+    """Cotangents that the branch in this place gives: its calls are those that ran."""
+    return {n: c.where(which == place) if isinstance(c, Calls) else c for n, c in found.items()}
 
 
 def _alternative(index: int, g: Cotangent) -> Cotangent:

@@ -145,7 +145,7 @@ def loop(
         (g_s, added, _), (stacked, calls, g_x) = scan(
             backward, (start, once.zeros, after), (saved, inputs, of_rows), term.length, not term.reverse, term.unroll
         )
-        kept = run.all_rows(saved, inputs, after, term.reverse)
+        kept = run.all_rows(saved, inputs, after, term.reverse, once.read)
         total = once.totals(added, stacked, kept, inputs, start, of_rows)
         g_f = placed({**total, **_stacked(calls)}, f, leaf)
         return _triple(g_f, narrowed(placed(g_s, state, leaf)), placed(_stacked(g_x), xs, leaf))
@@ -187,7 +187,8 @@ def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
 
         added, stacked, (calls, g_x) = jax.vmap(recorded(backward))(saved, inputs, of_rows)
         added = [jnp.sum(c, 0, dtype=c.dtype) for c in added]
-        total = once.totals(added, stacked, run.all_rows(saved, inputs, [], False), inputs, of_rows)
+        kept = run.all_rows(saved, inputs, [], False, once.read)
+        total = once.totals(added, stacked, kept, inputs, of_rows)
         return pair(placed({**_stacked(calls), **total}, f, leaf), placed(_stacked(g_x), xs, leaf))
 
     return ys, pullback if is_active(ys, leaf) else nothing

@@ -11,12 +11,11 @@ from typing import Any
 
 import jax
 
-from combinators import staging
 from combinators.depth import PROGRAMS
 from combinators.memo import Facts
 from combinators.origins import numbered, restored
 from combinators.terms import Call
-from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recorder import aval_of, setting
 from compile_ccc.jaxprs.recording import record
 from tangents.control.ruled import ruled
 from tangents.cotangents.leaves import filled, placed, present, structs
@@ -50,7 +49,7 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
         check_searched(term)
     if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
-    key = (space, form, held, tuple(map(aval_of, leaves)), staging.settings())
+    key = (space, form, held, tuple(map(aval_of, leaves)), setting())
     found = _known.get(term, key)
     (rule,) = _known.put(term, (_rule(rep, space, term, form, held, leaves),), key) if found is None else found
     if rule is None:

@@ -112,7 +112,7 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         def block(rows: Rows, count: Any, size: int, carry: Any) -> Any:
             g_s, total = carry
             (g_s, added), stacked = _pulled(back, rows, count, (g_s, once.zeros), _rows(once.stacked, size))
-            kept, valid = plain.all_rows(rows, [], [], False), jnp.arange(size, dtype=jnp.int32) < count
+            kept, valid = plain.all_rows(rows, [], [], False, once.read), jnp.arange(size, dtype=jnp.int32) < count
             sums = once.totals(added, stacked, kept, [], g_s, {}, valid=valid)
             return g_s, {i: plus(total[i], sums[i]) for i in total}
 

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.core
 
-from combinators import staging
 from combinators.memo import remembered
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, of_aval
 from compile_ccc.jaxprs.programs import Program
+from compile_ccc.jaxprs.recorder import aval_of, setting
 from compile_ccc.jaxprs.recording import operation, record, run
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 from tangents.primitives.delegate import Refused, delegated
@@ -52,8 +52,8 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if Held in map(type, marked):
         arguments = [a.value if isinstance(a, Held) else a for a in marked]
         asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
-    types = tuple(map(jax.typeof, arguments))
-    rule = _programs(term, row_of(term), asked, types, staging.settings())
+    types = tuple(map(aval_of, arguments))
+    rule = _programs(term, row_of(term), asked, types, setting())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
     if True in rule.held:
@@ -80,9 +80,9 @@ def primitive(term: Primitive, x: Any) -> Represented:
 
 @remembered(entries=2048)
 def _programs(
-    term: Primitive, row: Row | Constant | None, asked: tuple[int, ...], types: tuple[Any, ...], setting: Any
+    term: Primitive, row: Row | Constant | None, asked: tuple[int, ...], types: tuple[Any, ...], settings: Any
 ) -> Programs:
-    forward = operation(term, types, setting)
+    forward = operation(term, types, settings)
     results = [v.aval for v in forward.outputs]
     held = tuple([is_discrete(of_aval(t)) for t in results])
     row = row_at(row, types, dict(term.params))

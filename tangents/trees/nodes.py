@@ -124,7 +124,7 @@ class Pulling:
         """The cotangents of the function and of the payload, from what `run` gave; without that, of all nodes now."""
         added, stacked = self.run(saved, ys, inputs, g, valid)[:2] if rows is None else rows
         x = jax.tree.leaves(inputs)
-        kept = self._step.all_rows(self._step.saved(saved, ys), x, [], False)
+        kept = self._step.all_rows(self._step.saved(saved, ys), x, [], False, self._once.read)
         count = len(self._once.stacked)
         total = self._once.totals(added, stacked[:count], kept, x, g, valid=valid)
         return total, dict(zip(self._payload, stacked[count:], strict=True))

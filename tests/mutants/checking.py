@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import combinators as C
+from combinators.errors import DiffcurryError
 from compile_ccc import function
 from tangents import vjp
 from tangents.checking import arrows as check_arrows
@@ -169,3 +170,21 @@ def environment(f: Callable[[Any], Any], *values: float) -> Check:
         return [] if got == list(values) else [f"{got} instead of {values}"]
 
     return run
+
+
+def comes_to(right: Any, run: Callable[[], Any]) -> Check:
+    """What a program of Python comes to; refused for an error of ours."""
+
+    def check() -> list[str]:
+        try:
+            with np.errstate(all="ignore"):
+                got = run()
+        except (DiffcurryError, ValueError) as error:
+            got = "refused" if right == "refused" else f"{type(error).__name__}: {error}"
+        return [] if got == right else [f"{got} instead of {right}"]
+
+    return check
+
+
+def in_turn(derivative: Callable[..., Any], *calls: tuple[Any, ...]) -> list[float]:
+    return [float(derivative(*call)) for call in calls]

@@ -82,7 +82,7 @@ MUTANTS = {
     ),
     "a traced case keeps the calls of all branches": (
         "a logarithm in a branch",
-        Code(choice._switch, "_when(which == place, calls)", "calls"),
+        Code(choice._switch, "_when(which, place, calls)", "calls"),
     ),
     # loops
     "a fold is pulled back from its start": ("a fold", Code(loops.loop, "not term.reverse", "term.reverse")),

@@ -9,9 +9,11 @@ from tests.mutants import (
     checks,
     of_choices,
     of_control,
+    of_effects,
     of_forward,
     of_lambdas,
     of_loops,
+    of_moves,
     of_recursion,
     of_refs,
     of_rows,
@@ -30,6 +32,8 @@ CHECKS = {
     **of_loops.CHECKS,
     **of_trees.CHECKS,
     **of_recursion.CHECKS,
+    **of_effects.CHECKS,
+    **of_moves.CHECKS,
 }
 
 # By what is broken: the check that notices it, and the change.
@@ -46,6 +50,8 @@ MUTANTS = {
     **of_rows.MUTANTS,
     **of_forward.MUTANTS,
     **of_lambdas.MUTANTS,
+    **of_effects.MUTANTS,
+    **of_moves.MUTANTS,
 }
 
 
