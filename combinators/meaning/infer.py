@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators import terms
+from combinators.arrays import Array
 from combinators.base import term_on
 from combinators.context import Context, extend
 from combinators.depth import check_values, deep
@@ -36,7 +37,7 @@ from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
 from combinators.terms import Term
 from combinators.text.outline import outline
-from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
+from combinators.types import Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure, accepts, function_type, is_closure, is_function, key_of_type, kind_of
 
 
