@@ -34,7 +34,7 @@ gc.set_threshold(50_000, 20, 10)
 # because ours mean the same for each of them.
 common = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 quick = [phase for phase in Phase if phase is not Phase.explain]  # explaining traces each line of what is shrunk
-settings.register_profile("ci", common, max_examples=18, derandomize=True, database=None, phases=quick)
+settings.register_profile("ci", common, max_examples=12, derandomize=True, database=None, phases=quick)
 settings.register_profile("nightly", common, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

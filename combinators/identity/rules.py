@@ -14,6 +14,7 @@ import types
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import PurePath
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ import jax.extend.core as jex
 import jax.extend.linear_util as linear_util
 import numpy as np
 
-from combinators.errors import OURS
+from combinators.errors import INSTALLED, OURS
 from combinators.identity.bytecode import names_of
 from combinators.identity.held import cells, is_empty
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
@@ -35,6 +36,7 @@ _ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where 
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _HELD = "Unhashable"  # how JAX holds what is static and has no hash
 _RULED = ("custom_jvp3", "custom_vjp3")
+_MEMBER = types.MemberDescriptorType  # an attribute in a slot
 
 
 @function_key.register(object)
@@ -171,6 +173,12 @@ class _Walk:
                 return (type(value), frozenset(map(key_of, value)))
             case Remembered():
                 return kind
+            case type():
+                return self.kind(value)
+            case property():
+                return (property, self.of(value.fget))
+            case staticmethod() | classmethod():
+                return (kind, self.of(value.__func__))
             case dict():
                 return (dict, tuple((self.of(k), self.of(v)) for k, v in value.items()))
             case _ if has_rule(value) and is_global_of_jax(value):
@@ -199,11 +207,25 @@ class _Walk:
         names = names_of(f.__code__)
         is_own = names.stored or names.noted or (holds_containers and names.changes)
         own = Same(f) if is_own else None
-        return (f.__code__, captured, read, own, *defaults)
+        return (f.__code__, captured, read, self.modules(f, cells), own, *defaults)
+
+    def modules(self, f: types.FunctionType, cells: list[Any]) -> Hashable:
+        """The attributes that a function may read of the user's modules."""
+        held = [*cells, *[f.__globals__[name] for name in global_names(f)]]
+        modules = [v for v in held if isinstance(v, types.ModuleType) and _is_own(v.__name__)]
+        names = sorted(names_of(f.__code__).attributes) if modules else ()
+        return tuple([(name, self.of(vars(m)[name])) for m in modules for name in names if name in vars(m)])
+
+    def kind(self, kind: type) -> Hashable:
+        """A class, with what the user's classes among its bases, and itself, hold."""
+        parts = [part for base in kind.__mro__[:-1] if _is_own(base.__module__) for part in vars(base).items()]
+        read = [(n, v) for n, v in parts if not n.startswith("__") or isinstance(v, types.FunctionType)]
+        return (Same(kind), *[(n, self.of(v)) for n, v in read])
 
     def read(self, f: types.FunctionType, value: Any) -> Hashable:
-        """The key of a global; functions of other modules count by identity."""
-        own = not isinstance(value, types.FunctionType) or value.__globals__ is f.__globals__
+        """The key of a global; functions of modules that are not the user's count by identity."""
+        is_function = isinstance(value, types.FunctionType)
+        own = not is_function or value.__globals__ is f.__globals__ or _is_own(value.__module__)
         return self.of(value) if own else Same(value)
 
     def object(self, value: Any) -> Hashable:
@@ -212,7 +234,11 @@ class _Walk:
         if _is_jaxs(kind):
             return (kind, self.of(value.val)) if kind.__name__ == _HELD else key_of(value)
         alone = kind.__hash__ in (None, object.__hash__) and not isinstance(value, types.ModuleType | type)
-        return (Same(value), self.of(vars(value))) if alone and hasattr(value, "__dict__") else key_of(value)
+        if not alone:
+            return key_of(value)
+        members = [n for base in kind.__mro__[:-1] for n, m in vars(base).items() if type(m) is _MEMBER]
+        slots = [(n, self.of(getattr(value, n, None))) for n in members]
+        return (Same(value), self.of(getattr(value, "__dict__", {})), *slots, self.of(kind))
 
 
 class Same:
@@ -245,6 +271,13 @@ def is_global_of_jax(f: Any) -> bool:
 
 def _is_jaxs(value: Any) -> bool:
     return _package_of(value.__module__) in ("jax", "jaxlib")
+
+
+def _is_own(module: str) -> bool:
+    """Whether a module of this name is of the user's program, rather than installed."""
+    if (package := _package_of(module)) in ("jax", "jaxlib", *OURS) or package in sys.stdlib_module_names:
+        return False
+    return INSTALLED.isdisjoint(PurePath(getattr(sys.modules.get(module), "__file__", None) or "").parts)
 
 
 @remembered(entries=4096)

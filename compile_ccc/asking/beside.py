@@ -105,7 +105,7 @@ class Beside:
         """An array of NumPy as it is now: the program holds a copy of it, as it may be changed before that runs."""
         place = array.__array_interface__["data"], array.shape, array.strides, array.dtype
         held = self._constants.get(place)
-        if held is None or held.tobytes() != array.tobytes():
+        if held is None or not np.array_equal(_bytes(held), _bytes(array)):
             held = self._constants[place] = array.copy()
         return held
 
@@ -146,6 +146,10 @@ class Beside:
             return None
         leaves = {n.place: n for n in self._numbers.values() if n.place is not None and n in needed}
         return Evidence(leaves, steps[::-1], self._told, not self.misfits)
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 class Evidence:

@@ -79,7 +79,13 @@ class Places:
             self.named.add((0, name))
             self.watch.answers += answers
 
-    def code(self, code: types.CodeType, variables: dict[str, Any], without: frozenset[str] = frozenset()) -> None:
+    def code(
+        self,
+        code: types.CodeType,
+        variables: dict[str, Any],
+        without: frozenset[str] = frozenset(),
+        held: bool = False,
+    ) -> None:
         """The variables of its module that a function reads, itself or in functions inside it."""
         of = names_of(code)
         names, others = set(of.attributes), set(of.loaded) - variables.keys() - without
@@ -103,7 +109,7 @@ class Places:
                     self.missing(sys.modules, {whole})
         for name in (*of.loaded, *of.stored):
             if name in variables and name not in without and not (name in of.noted and self.note(variables[name])):
-                self.variable(variables, name)
+                self.variable(variables, name, held)
         if unset := of.stored - variables.keys():
             self.missing(variables, unset)
 
@@ -138,11 +144,13 @@ class Places:
         """Names that a module does not have, and may get: such as those of builtins."""
         self.absent.setdefault(id(variables), (variables, set()))[1].update(names)
 
-    def variable(self, variables: dict[str, Any], name: str) -> None:
-        if (id(variables), name) not in self.named:
+    def variable(self, variables: dict[str, Any], name: str, held: bool = False) -> None:
+        is_new = (id(variables), name) not in self.named
+        if is_new:
             self.named.add((id(variables), name))
             self.watch.variables.append((variables, name, variables[name]))
-            self.push([variables[name]])
+        if is_new or held:
+            self.push([variables[name]], held)
 
     def entries(self, d: Any, held: bool) -> None:
         """All of a dictionary, or of the attributes of an object or class."""

@@ -82,7 +82,7 @@ class Walk(Places):
         super().__init__()
         self.ran = ran
         self.seen: dict[tuple[int, bool], Any] = {}  # held, so that no other value takes its place
-        self.scopes: dict[int, Any] = {}  # modules and classes
+        self.scopes: dict[int, tuple[Any, bool]] = {}  # modules and classes, and whether they are held
         self.codes = {(code, module) for code, module, _ in ran or ()}
         self.waiting += [(root, False) for root in roots]
         self.roots = {id(root) for root, _ in self.waiting}
@@ -99,10 +99,10 @@ class Walk(Places):
                 if self.is_long():
                     raise Unwatched("more values than can be looked at in a moment")
             asked = len(self.names), self.by_name
-            due = [key for key in self.scopes if looked.get(key) != asked]
+            due = [key for key, (_, held) in self.scopes.items() if looked.get(key) != (asked, held)]
             for key in due:
-                looked[key] = asked
-                self.scope(self.scopes[key])
+                looked[key] = asked, self.scopes[key][1]
+                self.scope(*self.scopes[key])
             if not due:
                 break
         for variables, names in self.absent.values():
@@ -124,7 +124,7 @@ class Walk(Places):
                 self.watch.partial(value)
                 self.push((value.func, *value.args, value.keywords), held)
             case types.ModuleType() | type() | _Settings():
-                self.scopes[id(value)] = value
+                self.scopes[id(value)] = value, held or (value, True) == self.scopes.get(id(value))
             case types.BuiltinFunctionType():
                 self.builtin(value)
             case np.ndarray():
@@ -169,7 +169,7 @@ class Walk(Places):
         if not own and package(f.__module__) in QUIET and f.__closure__ is None:
             return
         if own and runs:
-            self.code(f.__code__, f.__globals__)
+            self.code(f.__code__, f.__globals__, held=held)
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
         kept = names_of(f.__code__).noted if own else frozenset()
@@ -185,7 +185,7 @@ class Walk(Places):
             self.watch.attributes.append((f, "__kwdefaults__", f.__kwdefaults__))
             self.entries(f.__kwdefaults__, held or not own)
 
-    def scope(self, scope: Any) -> None:
+    def scope(self, scope: Any, held: bool) -> None:
         """A module or class, of which functions read what they name."""
         if isinstance(scope, types.ModuleType):
             self.module(scope)
@@ -194,7 +194,7 @@ class Walk(Places):
             for name in (None,) if every else self.names:
                 self.ask(f"setting {name}", of_settings(name if name is None else (name,)))
         else:
-            self.kind(scope)
+            self.kind(scope, held)
 
     def module(self, module: types.ModuleType) -> None:
         """What the functions name of a module."""
@@ -222,7 +222,7 @@ class Walk(Places):
                 self.named.add((id(variables), name))
                 self.watch.variables.append((variables, name, value))
 
-    def kind(self, kind: type) -> None:
+    def kind(self, kind: type, held: bool) -> None:
         """A class of the user's, with its bases and its own class; of Python's, what tells of more than its objects."""
         if isinstance(kind, ABCMeta):
             self.ask("abstract classes", of_abstract_classes())
@@ -233,14 +233,14 @@ class Walk(Places):
             if found:
                 self.unwatched(f"the result of {base.__module__}.{base.__name__}")
             own = package(base.__module__) not in STEADY and is_own(file_of(base.__module__))
-            if not own or (id(base), "") in self.named:
+            if not own or (id(base), "held" * held) in self.named:
                 continue
-            self.named.add((id(base), ""))
+            self.named.add((id(base), "held" * held))
             self.watch.whole(vars(base).keys())
             self.watch.whole(vars(base).values())
             self.watch.attributes.append((base, "__mro__", base.__mro__))
-            self.push(v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.endswith("_"))
-            self.push((type(base),))
+            self.push((v for name, v in vars(base).items() if isinstance(v, METHODS) or not name.endswith("_")), held)
+            self.push((type(base),), held)
 
     def builtin(self, f: Any) -> None:
         """A function of C: what its module may change is not watched; of a method, its object is."""

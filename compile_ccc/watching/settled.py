@@ -41,9 +41,9 @@ class _Settling(Lenient):
         self.settled = settled
         super().__init__(None, roots)
 
-    def variable(self, variables: dict[str, Any], name: str) -> None:
+    def variable(self, variables: dict[str, Any], name: str, held: bool = False) -> None:
         self._in(variables, [name])
-        super().variable(variables, name)
+        super().variable(variables, name, held)
 
     def entries(self, d: Any, held: bool) -> None:
         if issubclass(type(d), dict):

@@ -85,7 +85,7 @@ def test_an_arrow_is_the_function_that_one_would_write(name):
     for value in (arrow(*at), y, C.evaluate(arrow, at if len(at) > 1 else at[0]), ccc(lambda *x: arrow(*x))(*at)):
         np.testing.assert_allclose(value, expected, rtol=1e-6)
     assert C.infer(arrow, at if len(at) > 1 else at[0]) == C.type_of(expected)
-    gradients = jax.grad(by_hand, places)(*at)
+    gradients = jax.jit(jax.grad(by_hand, places))(*at)
     found = [grad(arrow, places, functions=functions)(*at) for functions in ("environment", "list")]
     found += [grad(lambda *x: arrow(*x), places)(*at), pullback(jnp.float32(1.0)) if len(at) > 1 else (pullback(1.0),)]
     for each in found:

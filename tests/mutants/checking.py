@@ -3,6 +3,7 @@
 They draw few examples, and do not shrink them.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import combinators as C
-from combinators.errors import DiffcurryError
+from combinators.errors import DiffcurryError, TracedAnewWarning
 from compile_ccc import function
 from tangents import vjp
 from tangents.checking import arrows as check_arrows
@@ -177,7 +178,7 @@ def comes_to(right: Any, run: Callable[[], Any]) -> Check:
 
     def check() -> list[str]:
         try:
-            with np.errstate(all="ignore"):
+            with warnings.catch_warnings(action="ignore", category=TracedAnewWarning):
                 got = run()
         except (DiffcurryError, ValueError) as error:
             got = "refused" if right == "refused" else f"{type(error).__name__}: {error}"

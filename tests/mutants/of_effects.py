@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import combinators as C
+from combinators.identity import rules
 from compile_ccc.asking import beside, standing
 from compile_ccc.tracing import arguments, stage
 from compile_ccc.tracing.keeping import Tracee
@@ -41,7 +42,7 @@ def counted_in_an_array() -> Any:
 
     def f(x, n):
         helper()[0] += 1
-        return x * helper()[0] * LOOKUP[n]
+        return x * float(helper()[0]) * LOOKUP[n]
 
     return in_turn(grad(f), (1.0, 1), (1.0, 2))
 
@@ -153,6 +154,18 @@ def writeable() -> Any:
     return first + in_turn(derivative, (1.0,))
 
 
+def ruled_by_a_class() -> Any:
+    class Rate:
+        value = 2.0
+
+    scaled = jax.custom_vjp(lambda x: x)
+    scaled.defvjp(lambda x: (x, None), lambda _, g: (Rate.value * g,))
+    derivative = grad(lambda x: scaled(x))
+    first = in_turn(derivative, (1.0,), (1.0,))
+    Rate.value = 5.0
+    return first + in_turn(derivative, (1.0,))
+
+
 class Kind(IntEnum):
     CUBE = 3
 
@@ -204,6 +217,7 @@ CHECKS = {
     "a part of an array, changed in place": comes_to([2.0], changed_by_a_part),
     "what is computed, changed under two names": comes_to([3.0], changed_under_two_names),
     "an array, sorted in place": comes_to([2.0], sorted_in_place),
+    "a class that a rule reads": comes_to([2.0, 2.0, 5.0], ruled_by_a_class),
     "a member of an enumeration": comes_to([3.0], member),
 }
 
@@ -254,6 +268,10 @@ MUTANTS = {
     "arrays are sorted as JAX does": (
         "an array, sorted in place",
         Code(standing._change, "not 0 < references <=", "not references <="),
+    ),
+    "rules read nothing of classes": (
+        "a class that a rule reads",
+        Code(rules._Walk.kind, "for n, v in read]", "for n, v in []]"),
     ),
     "members are numbers": (
         "a member of an enumeration",

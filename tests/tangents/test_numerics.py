@@ -190,10 +190,11 @@ def test_pullbacks_between_real_and_complex(x64):
     """Conjugation, parts, and complex functions of real numbers, whose cotangents are real."""
     x, g = np.arange(1.0, 5.0), np.array([1.0, 2.0j, 3.0 - 1.0j, -1.0])
     turned = lambda x: x.astype(complex) * (1 + 2j)
+    jaxs = lambda f, x, g: jax.jit(lambda x, g: jax.vjp(f, x)[1](g))(x, g)
     for f, at in [(jnp.conj, w), (turned, x), (jnp.fft.fft, x), (lambda x: lax.complex(x, 2 * x), x)]:
-        same(vjp(f, at)[1](g), jax.vjp(f, at)[1](g), ulps=8)
+        same(vjp(f, at)[1](g), jaxs(f, at, g), ulps=8)
     for f in (jnp.abs, jnp.real, jnp.imag, jnp.angle):
-        same(vjp(f, w)[1](x), jax.vjp(f, w)[1](x), ulps=8)
+        same(vjp(f, w)[1](x), jaxs(f, w, x), ulps=8)
 
 
 # Low and mixed precision

@@ -109,8 +109,8 @@ def test_the_tolerance_0_is_no_default():
     assert difference(1.0, 1.0 + 1e-12, tolerance=0.0) is not None
 
 
-@pytest.mark.parametrize("policy", [3, "dots_saveable"])
-def test_a_policy_that_is_no_function_is_refused_where_the_user_gave_it(policy):
+@pytest.mark.parametrize("policy", [3, "dots_saveable", jnp.sin, square], ids=["number", "text", "sin", "square"])
+def test_a_policy_that_cannot_be_asked_is_refused_where_the_user_gave_it(policy):
     loss = lambda x: jax.checkpoint(jnp.sin, policy=policy)(x)
     for f in (loss, jax.jit(loss), lambda x: jax.lax.map(loss, x[None])[0]):
         with pytest.raises(ArgumentError, match="no policy of a checkpoint") as found:

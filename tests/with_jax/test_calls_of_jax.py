@@ -15,6 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import linear_call
 from jax.experimental.ode import odeint
 
+from combinators.errors import NotDifferentiableError
 from compile_ccc import trace
 from tangents import grad, jvp, represent, value_and_grad
 
@@ -80,7 +81,7 @@ def test_policies_say_what_is_computed_again(policy):
     forward_and_transposed = 2 + 2
     for d in (value_and_grad, jax.value_and_grad):
         assert len(operations(jax.make_jaxpr(d(f))(v).jaxpr, "dot_general")) == forward_and_transposed + again
-    np.testing.assert_allclose(grad(f)(v), jax.grad(f)(v), rtol=1e-6)
+    np.testing.assert_allclose(grad(f)(v), jax.jit(jax.grad(f))(v), rtol=1e-6)
 
 
 def test_names_that_are_saved():
@@ -201,7 +202,7 @@ def test_a_window_may_start_with_a_value_of_the_program(operation, start):
     pooled = lambda x: jnp.sum(weights * lax.reduce_window(x, start, operation, (2,), (1,), "VALID"))
     by_hand = lambda x: jnp.sum(weights * operation(start, operation(x[:-1], x[1:])))
     value, gradient = value_and_grad(pooled)(x)
-    expected, expected_gradient = jax.value_and_grad(by_hand)(x)
+    expected, expected_gradient = jax.jit(jax.value_and_grad(by_hand))(x)
     np.testing.assert_allclose(value, expected)
     np.testing.assert_allclose(gradient, expected_gradient)
     t = np.array([1.0, -1.0, 0.5, 2.0])
@@ -216,3 +217,10 @@ def test_a_program_that_is_evaluated_is_read(x64):
     assert "eval_jaxpr" not in str(trace(f, v).term)
     np.testing.assert_allclose(grad(lambda x: jnp.sum(f(x)))(jnp.asarray(v)), np.cos(v))
     np.testing.assert_allclose(jvp(f, (jnp.asarray(v),), (jnp.ones(3),))[1], np.cos(v))
+
+
+@pytest.mark.parametrize("derivative", [grad, lambda f: lambda x: jvp(f, (x,), (x,))], ids=["reverse", "forward"])
+def test_a_linear_call_whose_residuals_vary_is_refused(derivative):
+    squared = lambda x: linear_call(lambda r, y: r * y, lambda r, g: r * g, x, x)
+    with pytest.raises(NotDifferentiableError, match="linear_call has no"):
+        derivative(squared)(3.0)

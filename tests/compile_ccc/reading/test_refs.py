@@ -156,17 +156,22 @@ def test_derivatives_of_programs_with_refs(program, x64):
     f, right = lambda x: program(InJax, x), lambda x: program(InNumpy, x)
     slopes = np.array([slope(right, X, v) for v in np.eye(4)])
     close = lambda got, right: np.testing.assert_allclose(got, right, rtol=2e-6, atol=2e-7)
+    v = np.array([0.3, 1.0, -0.5, 0.8])
     value, gradient = value_and_grad(f)(X)
     close(value, right(X))
     close(gradient, slopes)
-    close(grad(f, functions="list")(X), slopes)
-    v = np.array([0.3, 1.0, -0.5, 0.8])
-    value, tangent = jvp(f, (X,), (v,))
+
+    @jax.jit
+    def others(x):  # compiled at once
+        calls, (value, tangent), lanes = grad(f, functions="list")(x), jvp(f, (x,), (v,)), jnp.stack([x, x + 0.01])
+        reverse_over_reverse = grad(lambda x: grad(f)(x) @ v)(x)
+        return (calls, jax.vmap(grad(f))(lanes)[0]), (value, tangent), (hvp(f, (x,), (v,)), reverse_over_reverse)
+
+    gradients, (value, tangent), seconds = others(X)
+    close(gradients, [slopes, slopes])
     close((value, tangent), (right(X), slopes @ v))
-    second = slope(jax.jit(grad(f)), X, v)
-    close(hvp(f, (X,), (v,)), second)
-    close(grad(lambda x: grad(f)(x) @ v)(X), second)  # reverse over reverse
-    close(jax.vmap(grad(f))(np.stack([X, X + 0.01]))[0], slopes)
+    second = slope(lambda x: value_and_grad(f)(x)[1], X, v)
+    close(seconds, [second, second])
 
 
 def test_refs_in_function_values_and_recursions(x64):

@@ -9,7 +9,7 @@ import pytest
 
 import tangents
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
-from tangents import as_jax, grad, linear_transpose, linearize, value_and_grad
+from tangents import Pushforward, as_jax, grad, linear_transpose, linearize, value_and_grad
 
 cube = lambda x: x**3
 X, T = np.array([0.5, -1.0], np.float32), np.array([1.0, 2.0], np.float32)
@@ -177,3 +177,8 @@ def test_prints_inside_of_loops_and_calls_are_no_part_of_what_runs_again(capfd):
     close(tangents.grad(jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (told(c), c), x, length=2)[0]))(2.0), 32.0)
     jax.effects_barrier()
     assert sorted(capfd.readouterr().out.splitlines()) == ["at 1.5", "at 2.0", "at 2.25", "at 4.0"]
+
+
+def test_derivatives_along_tangents_are_not_made_by_hand():
+    with pytest.raises(ArgumentError, match="not made by hand"):
+        Pushforward(3, 4)

@@ -41,13 +41,13 @@ def thrice(c, d, e):
 @pytest.mark.parametrize("modes", [*product(MODES, MODES)], ids="-over-".join)
 def test_two_derivatives(modes, x64):
     ours, jaxs = (twice(*(kind[mode] for mode in modes)) for kind in (OURS, JAXS))
-    same(ours(0.7), jaxs(0.7))
+    same(ours(0.7), jax.jit(jaxs)(0.7))
 
 
 @pytest.mark.parametrize("modes", [*product(["forward", "reverse"], repeat=3)], ids="-over-".join)
 def test_three_derivatives(modes, x64):
     ours, jaxs = (thrice(*(kind[mode] for mode in modes)) for kind in (OURS, JAXS))
-    same(ccc(ours)(0.7), jaxs(0.7))
+    same(ccc(ours)(0.7), jax.jit(jaxs)(0.7))
 
 
 @pytest.mark.parametrize("modes", [*product(["forward", "reverse"], repeat=2)], ids="-over-".join)
@@ -85,7 +85,7 @@ def test_through_loops(x64):
         return lambda x: d(lambda x: lax.scan(step(x), x, v)[0])(x)
 
     for mode in ("forward", "reverse"):
-        same(f(OURS[mode])(0.3), f(JAXS[mode])(0.3))
+        same(f(OURS[mode])(0.3), jax.jit(f(JAXS[mode]))(0.3))
 
 
 # Jacobians

@@ -169,3 +169,11 @@ def test_eigenvalues_that_are_found_by_halving_intervals_have_no_derivative():
             derivative(d)
         assert "jnp.linalg.eigh" in caught.value.hint
     assert not grad(lambda d: second(jax.lax.stop_gradient(d)) + d[0])(d)[1:].any()
+
+
+def test_a_function_of_the_users_may_have_the_name_of_such_a_search():
+    @jax.jit
+    def eigh_tridiagonal(d):
+        return d * d
+
+    assert grad(lambda d: eigh_tridiagonal(d))(3.0) == 6.0 and jvp(eigh_tridiagonal, (3.0,), (1.0,))[1] == 6.0
