@@ -6,6 +6,7 @@ is how it is meant to be used: `C.id`, `C.eval` and `C.map` would shadow Python'
 """
 
 from combinators import errors
+from combinators.arrays import Array
 from combinators.building import (
     annotate,
     call,
@@ -34,7 +35,7 @@ from combinators.primitives import primitive
 from combinators.sums import Sum, case, inject, tag
 from combinators.terms import Eval, Fold, Id, Map, Proj, Scan, Solve, Term, While
 from combinators.text.show import show
-from combinators.types import Array, Function, Tensor, type_of
+from combinators.types import Function, Tensor, type_of
 from combinators.values import Closure
 
 id = Id()

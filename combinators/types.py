@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from combinators.depth import check_values
-from combinators.edges import whole
 from combinators.errors import ArgumentError, BareFunctionError, FunctionArithmeticError, UnsupportedError, text
 from combinators.identity.identity import OWN_KEYS
 from combinators.identity.kinds import Kind, kind_with
@@ -214,25 +213,6 @@ def leaf_type(leaf: Any) -> Tensor | Function:
             hint="keep other data out of arguments and results: capture it in the lambda, where it is part of the code",
         ) from None  # fmt: skip
     return of_aval(aval)
-
-
-def Array(n: int, type: Type) -> Type:
-    """The type of n values of one type: `Array(n, Tensor(s))` is `Tensor((n, *s))`; of a product, by component.
-
-    Raises `ArgumentError` for what is no size or no type.
-    """
-    n = whole("the size of an array", n, 0)
-    return jax.tree.map(lambda t: Tensor((n, *_tensor(t).shape), t.dtype, t.weak), type)
-
-
-def _tensor(type: Tensor | Function) -> Tensor:
-    if isinstance(type, Tensor):
-        return type
-    require_types("the element of an array", type)
-    raise UnsupportedError(
-        "an array of functions of which only the type is known", expected="elements without functions", got=type,
-        hint="apply the functions inside the loop, and collect the results",
-    )  # fmt: skip
 
 
 def is_discrete(type: Any) -> bool:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, assert_never
 
+from combinators import terms
 from combinators.base import Composable, only_terms, term_on
 from combinators.building import prod
 from combinators.context import Context, extend
@@ -21,32 +22,7 @@ from combinators.meaning.infer import component, infer
 from combinators.memo import remembered
 from combinators.records import as_records, from_records
 from combinators.sums import tagged
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-)
+from combinators.terms import Term
 from combinators.types import children, pack, require_values
 from tangents.control.checkpoint import checkpoint
 from tangents.control.choice import choice, injection
@@ -102,63 +78,63 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
 def rep(space: Space, term: Term, x: Any) -> Represented:
     """(y, pullback) of `term` at a primal x whose held leaves are marked."""
     match term:
-        case Id():
+        case terms.Id():
             return x, lambda g: g
-        case Compose(steps):
+        case terms.Compose(steps):
             pullbacks: list[LinearMap] = []
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
             return x, _composed(pullbacks)
-        case Prod(_, form):
+        case terms.Prod(_, form):
             shared, places = _shared(term, space.shares)
             if places and isinstance(x, Context):
                 return form.unflatten([x[i] for i in places]), _rearranged(_keys(form), places)
             return _product(space, term, x) if shared is term else rep(space, shared, x)
-        case Proj(key):
+        case terms.Proj(key):
             return component(x, key, term), _placed(x, key)
-        case Extend(e):
+        case terms.Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), _let(pb, x)
-        case Primitive():
+        case terms.Primitive():
             return primitive(term, x)
-        case Curry():
+        case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
-        case Eval():
+        case terms.Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
-        case Const(value):
+        case terms.Const(value):
             return hold(value, space.is_leaf), nothing
-        case Call():
+        case terms.Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
-        case Checkpoint():
+        case terms.Checkpoint():
             return checkpoint(lambda f, x: rep(space, f, x), space, term, x)
-        case Operator():
+        case terms.Operator():
             return operator(lambda f, x: rep(space, f, x), space, term, x)
-        case Inject():
+        case terms.Inject():
             return injection(term, x)
-        case Tag(count):
+        case terms.Tag(count):
             return hold(tagged(count, release(x)), space.is_leaf), nothing
-        case Case():
+        case terms.Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
-        case Fold() | Scan():
+        case terms.Fold() | terms.Scan():
             captures = (lambda: _by_captures(term, x, _OF_ARRAYS)) if space.lists else None
             return loop(lambda f, x: rep(space, f, x), space, term, *x, by_captures=captures)
-        case Map():
+        case terms.Map():
             return mapping(lambda f, x: rep(space, f, x), space, *x)
-        case While(max_steps) if space.lists and max_steps is not None:
+        case terms.While(max_steps) if space.lists and max_steps is not None:
             return rep(space, bounded(max_steps), x)
-        case While() if space.lists:
+        case terms.While() if space.lists:
             condition, *rest = x
             return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
-        case While():
+        case terms.While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
-        case Cata() | Inherit() | Fix() if space.lists:
+        case terms.Cata() | terms.Inherit() | terms.Fix() if space.lists:
             return _by_captures(term, x)
-        case Cata() | Inherit():
+        case terms.Cata() | terms.Inherit():
             return reduction(lambda f, x: rep(space, f, x), space, term, *x)
-        case Solve():
+        case terms.Solve():
             return solve(lambda f, x: rep(space, f, x), space, term, *x)
-        case Fix():
+        case terms.Fix():
             return recursion(lambda f, x: rep(space, f, x), space, term, x)
         case _:
             assert_never(term)
@@ -195,7 +171,7 @@ def _placed(product: Any, key: Any) -> LinearMap:
     return lambda g: g if g is ZERO else Sparse({key: g})
 
 
-def _product(space: Space, term: Prod, x: Any) -> Represented:
+def _product(space: Space, term: terms.Prod, x: Any) -> Represented:
     """⟨f1, ..., fn⟩ x = ((y1, ..., yn), λ (g1, ..., gn). pb1 g1 + ... + pbn gn)."""
     made = [rep(space, f, x) for f in term.parts]
 
@@ -225,19 +201,20 @@ def _rearranged(keys: tuple[Any, ...], places: tuple[int, ...]) -> LinearMap:
 
 
 @remembered(entries=2048)
-def _shared(term: Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[int, ...]]:
+def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[int, ...]]:
     """⟨f, g, f⟩ = Context(f, g) >> ⟨π0, π1, π0⟩: f runs once, forward and back, if it may and is an operation.
 
     Of a product of projections by numbers from 0 on, these are said, too.
     """
-    numbers = tuple([f.key for f in term.parts if type(f) is Proj and type(f.key) is int and f.key >= 0])
-    again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, Id | Proj | Const) and may(f)}
+    numbers = tuple([f.key for f in term.parts if type(f) is terms.Proj and type(f.key) is int and f.key >= 0])
+    wires = terms.Id | terms.Proj | terms.Const
+    again = {f for f, n in Counter(term.parts).items() if n > 1 and not isinstance(f, wires) and may(f)}
     if not again:
         return term, numbers if len(numbers) == len(term.parts) else ()
     bound = {f if f in again else i: f for i, f in enumerate(term.parts)}
-    places = {name: Proj(i) for i, name in enumerate(bound)}
+    places = {name: terms.Proj(i) for i, name in enumerate(bound)}
     parts = [places[f if f in again else i] for i, f in enumerate(term.parts)]
-    return Compose((prod(Context(*bound.values())), Prod(tuple(parts), term.form))), ()
+    return terms.Compose((prod(Context(*bound.values())), terms.Prod(tuple(parts), term.form))), ()
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:

@@ -25,6 +25,7 @@ import numpy as np
 
 from combinators.errors import INSTALLED, OURS
 from combinators.identity.bytecode import names_of
+from combinators.identity.held import cells, is_empty
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject, Remembered, remembered
 
@@ -130,10 +131,7 @@ _PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 
 def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
     """What a function captures, but for the memory of JAX's."""
-    if f.__closure__ is None:
-        return []
-    held = zip(f.__code__.co_freevars, f.__closure__, strict=True)
-    return [cell.cell_contents for name, cell in held if not (jaxs and name == _MEMO) and not is_empty(cell)]
+    return [cell.cell_contents for name, cell in cells(f) if not (jaxs and name == _MEMO)]
 
 
 class _Walk:
@@ -197,23 +195,23 @@ class _Walk:
         identity, too: another one has others.
         """
         jaxs = _is_jaxs(f)
-        cells = _cells(f, jaxs)
-        captured = tuple([self.of(v) for v in cells])
+        contents = _cells(f, jaxs)
+        captured = tuple([self.of(v) for v in contents])
         defaults = (
             [self.of(v) for v in (f.__defaults__, f.__kwdefaults__)] if f.__defaults__ or f.__kwdefaults__ else ()
         )
         if jaxs or _package_of(f.__globals__.get("__name__")) in OURS:
             return (f.__code__, captured, *defaults)
         read = tuple([(name, self.read(f, f.__globals__[name])) for name in global_names(f)])
-        holds_containers = True in [isinstance(v, list | dict | set | deque) for v in cells]
+        holds_containers = True in [isinstance(v, list | dict | set | deque) for v in contents]
         names = names_of(f.__code__)
         is_own = names.stored or names.noted or (holds_containers and names.changes)
         own = Same(f) if is_own else None
-        return (f.__code__, captured, read, self.modules(f, cells), own, *defaults)
+        return (f.__code__, captured, read, self.modules(f, contents), own, *defaults)
 
-    def modules(self, f: types.FunctionType, cells: list[Any]) -> Hashable:
+    def modules(self, f: types.FunctionType, contents: list[Any]) -> Hashable:
         """The attributes that a function may read of the user's modules."""
-        held = [*cells, *[f.__globals__[name] for name in global_names(f)]]
+        held = [*contents, *[f.__globals__[name] for name in global_names(f)]]
         modules = [v for v in held if isinstance(v, types.ModuleType) and _is_own(v.__name__)]
         names = sorted(names_of(f.__code__).attributes) if modules else ()
         return tuple([(name, self.of(vars(m)[name])) for m in modules for name in names if name in vars(m)])
@@ -264,14 +262,6 @@ def global_names(f: types.FunctionType) -> list[str]:
 def has_rule(value: Any) -> bool:
     """Whether this is what `jax.custom_jvp` or `jax.custom_vjp` gives, of whatever class by JAX's settings."""
     return isinstance(value, jax.custom_jvp | jax.custom_vjp) or type(value).__name__ in _RULED
-
-
-def is_empty(cell: Any) -> bool:
-    """Whether a cell of a function has no content yet."""
-    try:
-        return cell.cell_contents is cell
-    except ValueError:
-        return True
 
 
 def is_global_of_jax(f: Any) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 
 import jax
 
+from combinators.arrays import Array
 from combinators.building import compose, curry, prod
 from combinators.terms import Primitive, Proj, Term
-from combinators.types import Array, Function, Tensor, Type
+from combinators.types import Function, Tensor, Type
 
 type Scheme = Any  # a type with names of type variables in it, Each for arrays, and Hom for functions
 

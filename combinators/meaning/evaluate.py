@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators import terms
 from combinators.base import in_program, term_on, value_at
 from combinators.context import Context, extend
 from combinators.depth import PROGRAMS, check_programs, check_values, deep, more_room
@@ -27,32 +28,7 @@ from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records
 from combinators.runs import Runs
 from combinators.sums import among, branch_domain, chosen, injected, tagged
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-)
+from combinators.terms import Term
 from combinators.types import Opaque, pack, require_values, type_of
 from combinators.values import Closure
 
@@ -60,72 +36,72 @@ from combinators.values import Closure
 def evaluate(term: Term, x: Any) -> Any:
     """The value of the arrow `term` at `x`, a value of its domain, operation by operation unless under `jax.jit`."""
     match term:
-        case Id():
+        case terms.Id():
             return x
-        case Compose(steps):
+        case terms.Compose(steps):
             for f in steps:
                 x = evaluate(f, x)
             return x
-        case Prod(parts, form):
+        case terms.Prod(parts, form):
             values = {f: evaluate(f, x) for f in dict.fromkeys(parts)}
             return form.unflatten([values[f] for f in parts])
-        case Proj(key):
+        case terms.Proj(key):
             return component(x, key, term)
-        case Extend(e):
+        case terms.Extend(e):
             return extend(x, evaluate(e, x))
-        case Curry():
+        case terms.Curry():
             return Closure(term, x)
-        case Eval():
+        case terms.Eval():
             f, argument = x
             return apply(f, argument)
-        case Const(value):
+        case terms.Const(value):
             return value
-        case Primitive():
+        case terms.Primitive():
             return bind_varying(term, x)
-        case Call():
+        case terms.Call():
             if term.rule is not None:
                 return term.rule().value(term, x)
             return with_origins(_called(term), x) if term.programs <= PROGRAMS else evaluate(term.body, x)
-        case Checkpoint(f, policy, prevent_cse):
+        case terms.Checkpoint(f, policy, prevent_cse):
             check_programs(term)
             return checkpoint(lambda x: evaluate(f, x), x, policy, prevent_cse)
-        case Operator():
+        case terms.Operator():
             f, ctx, form = opened(term, x, type_of(x))
             return form.unflatten(evaluate(f, ctx))
-        case Inject(index, count):
+        case terms.Inject(index, count):
             return injected(index, count, x)
-        case Tag(count):
+        case terms.Tag(count):
             return tagged(count, x)
-        case Case(branches):
+        case terms.Case(branches):
             return _case(term, branches, x)
-        case Fold(reverse, length, unroll):
+        case terms.Fold(reverse, length, unroll):
             f, state, xs = x
             type = carried(term, *x)
             step = lambda s, x: (widen(apply(f, (s, x)), type), None)
             return scan(step, widen(state, type), xs, length, reverse, unroll)[0]
-        case Scan(reverse, length, unroll):
+        case terms.Scan(reverse, length, unroll):
             f, state, xs = x
             type = carried(term, *x)
             step = lambda s, x: _with_state(apply(f, (s, x)), type)
             return scan(step, widen(state, type), xs, length, reverse, unroll)
-        case Map():
+        case terms.Map():
             f, xs = x
             return jax.vmap(lambda x: apply(f, x))(xs)
-        case While(max_steps):
+        case terms.While(max_steps):
             condition, f, state = x
             type = carried(term, *x)
             goes_on, step = partial(apply, condition), lambda s: widen(apply(f, s), type)
             return while_loop(goes_on, step, widen(state, type), max_steps)
-        case Cata() | Inherit():
+        case terms.Cata() | terms.Inherit():
             if (recorded := in_program(term, x)) is not None:
                 return recorded[0]
             return _folds(term, *x)
-        case Solve(aux):
+        case terms.Solve(aux):
             *functions, b = x
             if isinstance(functions[0], Opaque):
                 return functions[0].recorded(term, x)
             return solve([f if isinstance(f, tuple) else partial(apply, f) for f in functions], b, aux)
-        case Fix(f):
+        case terms.Fix(f):
             if is_traced(x):
                 return _compiled(term, x)
             with more_room(FRAMES):
@@ -134,7 +110,7 @@ def evaluate(term: Term, x: Any) -> Any:
             assert_never(term)
 
 
-def _compiled(term: Fix, x: Any) -> Any:
+def _compiled(term: terms.Fix, x: Any) -> Any:
     unknown = next(
         (f for f in jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Opaque)) if isinstance(f, Opaque)), None
     )
@@ -147,7 +123,7 @@ def _compiled(term: Fix, x: Any) -> Any:
 _jitted: Facts[Any] = Facts("jitted functions of calls", entries=1)
 
 
-def _called(term: Call) -> Any:
+def _called(term: terms.Call) -> Any:
     """A call as a jitted function of its name."""
 
     def call(x: Any) -> Any:
@@ -157,11 +133,11 @@ def _called(term: Call) -> Any:
     return _jitted.get(term) or _jitted.put(term, jax.jit(call))
 
 
-def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
+def _folded(term: terms.Cata | terms.Inherit, functions: Any, *rest: Any) -> Any:
     """A fold over trees, which is compiled once for its types, or its loop would be anew at each call."""
     type, (*start, forest) = carried(term, functions, *rest), rest
     payload = lambda c, row: taken(forest.payloads[c.name], row)
-    if isinstance(term, Inherit):
+    if isinstance(term, terms.Inherit):
         down = lambda c, state, row: c.places.flatten_up_to(apply(functions[c.name], (state, payload(c, row))))
         rows = states(down, forest, strong(start[0], type))
     else:
@@ -175,7 +151,7 @@ def _folded(term: Cata | Inherit, functions: Any, *rest: Any) -> Any:
 _folds = Runs("folds over trees", _folded)
 
 
-def _case(term: Case, branches: tuple[Term, ...], x: Any) -> Any:
+def _case(term: terms.Case, branches: tuple[Term, ...], x: Any) -> Any:
     rest, s = chosen(x, len(branches), term)
 
     def run(index: int) -> Any:
@@ -235,7 +211,7 @@ def apply_closure(f: Closure, arguments: tuple[Any, ...]) -> Any:
 @deep
 def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
     """`term(*arguments)`: one call of compiled code; an arrow that is applied, if functions are among the arguments."""
-    if isinstance(term, Cata | Inherit):
+    if isinstance(term, terms.Cata | terms.Inherit):
         require_fold(term, arguments)
     if True in map(holds_arrow, arguments):
         return with_functions(term, arguments)
@@ -244,7 +220,7 @@ def apply_term(term: Term, arguments: tuple[Any, ...]) -> Any:
 
 
 def _apply_checked(_: None, f: Closure, x: Any) -> Any:
-    infer(Eval(), (f, x))
+    infer(terms.Eval(), (f, x))
     return apply(f, x)
 
 

@@ -12,6 +12,8 @@ from typing import Any, assert_never
 import jax
 import jax.numpy as jnp
 
+from combinators import terms
+from combinators.arrays import Array
 from combinators.base import term_on
 from combinators.context import Context, extend
 from combinators.depth import check_values, deep
@@ -33,34 +35,9 @@ from combinators.meaning.operators import opened, stubbed
 from combinators.memo import Facts
 from combinators.primitives import shape
 from combinators.sums import Sum, branch_domain, chosen, injected, tagged
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-)
+from combinators.terms import Term
 from combinators.text.outline import outline
-from combinators.types import Array, Function, Tensor, Type, children, same_type, type_of
+from combinators.types import Function, Tensor, Type, children, same_type, type_of
 from combinators.values import Closure, accepts, function_type, is_closure, is_function, key_of_type, kind_of
 
 
@@ -81,69 +58,69 @@ def infer(term: Term, domain: Type) -> Type:
 
 def _infer(term: Term, x: Type) -> Type:
     match term:
-        case Id():
+        case terms.Id():
             return x
-        case Compose(steps):
+        case terms.Compose(steps):
             for index, f in enumerate(steps):
                 with within(index):
                     x = _infer(f, x)
             return x
-        case Prod(parts, form):
+        case terms.Prod(parts, form):
             types: dict[Term, Type] = {}
             for index, f in enumerate(parts):
                 with within(index):
                     types[f] = types[f] if f in types else _infer(f, x)
             return form.unflatten([types[f] for f in parts])
-        case Proj(key):
+        case terms.Proj(key):
             return component(x, key, term)
-        case Extend(e):
+        case terms.Extend(e):
             with within(0):
                 return extend(x, _infer(e, x))
-        case Curry():
+        case terms.Curry():
             return Closure(term, x)
-        case Eval():
+        case terms.Eval():
             return _apply(*loops.function_and(term, x, 2))
-        case Const(value):
+        case terms.Const(value):
             return type_of(value)
-        case Primitive():
+        case terms.Primitive():
             return shape(term, x)
-        case Call():
+        case terms.Call():
             with within(0):
                 return _infer(term.body, x)
-        case Checkpoint(f):
+        case terms.Checkpoint(f):
             with within(0):
                 return _infer(f, x)
-        case Operator():
+        case terms.Operator():
             known = stubbed(x)
             f, ctx, form = opened(term, known, known)
             result = form.unflatten(_infer(f, ctx))
             return result if known is x else abstract(result)
-        case Inject(index, count):
+        case terms.Inject(index, count):
             return injected(index, count, x)
-        case Tag(count):
+        case terms.Tag(count):
             return tagged(count, x, term)
-        case Case(branches):
+        case terms.Case(branches):
             return _case(term, branches, x)
-        case Fold():
+        case terms.Fold():
             return loops.run(_apply, term, *loops.function_and(term, x, 3))[0]
-        case Scan():
+        case terms.Scan():
             return loops.run(_apply, term, *loops.function_and(term, x, 3))
-        case Map():
+        case terms.Map():
             f, xs = loops.function_and(term, x, 2)
             return Array(loops.length(term, xs), _apply(f, loops.element(term, xs)))
-        case While():
+        case terms.While():
             return loops.repeated(_apply, term, *loops.function_and(term, x, 3))
-        case Cata() | Inherit():
+        case terms.Cata() | terms.Inherit():
             return trees.codomain(_apply, term, x)
-        case Solve(aux):
+        case terms.Solve(aux):
             return _solved(term, aux, *loops.function_and(term, x, 5))
-        case Fix():
+        case terms.Fix():
             return recursion.typed(_infer, term, x)[1]
         case _:
             assert_never(term)
 
 
-def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
+def _case(term: terms.Case, branches: tuple[Term, ...], x: Type) -> Type:
     rest, s = chosen(x, len(branches), term)
     if not (isinstance(s.tag, int) or (isinstance(s.tag, Tensor) and not s.tag.shape and s.tag.dtype == jnp.int32)):
         raise CompositionError(
@@ -160,7 +137,7 @@ def _case(term: Case, branches: tuple[Term, ...], x: Type) -> Type:
     return join(results, term)
 
 
-def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: Type, b: Type) -> Type:
+def _solved(term: terms.Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: Type, b: Type) -> Type:
     image, solution = _apply(matrix, b), _apply(s, b)
     if not (same_type(image, b) and same_type(solution[0] if aux else solution, b)):
         raise CompositionError(
@@ -170,15 +147,15 @@ def _solved(term: Solve, aux: bool, matrix: Type, transposed: Type, s: Type, t: 
     return solution
 
 
-def carried(term: Fold | Scan | While | Cata | Inherit, *x: Any) -> Type:
+def carried(term: terms.Fold | terms.Scan | terms.While | terms.Cata | terms.Inherit, *x: Any) -> Type:
     """The type of the state of a loop, or of the values of nodes, from types or from values."""
     types = tuple(map(type_of, x))
-    if isinstance(term, Cata | Inherit):
+    if isinstance(term, terms.Cata | terms.Inherit):
         return trees.result(_apply, term, types)
-    return loops.repeated(_apply, term, *types) if isinstance(term, While) else loops.run(_apply, term, *types)[0]
+    return loops.repeated(_apply, term, *types) if isinstance(term, terms.While) else loops.run(_apply, term, *types)[0]
 
 
-def recursive(term: Fix, x: Type) -> tuple[Type, Type]:
+def recursive(term: terms.Fix, x: Type) -> tuple[Type, Type]:
     """The domain of a recursion with all that functions may be in it, and the type of what it gives: see `typed`."""
     return recursion.typed(_infer, term, x)
 
@@ -288,7 +265,7 @@ def _apply(f: Type, x: Type) -> Type:
 _results: Facts[tuple[Type]] = Facts("results of functions", entries=256)
 
 
-def note(code: Curry, environment: Type, x: Type, result: Type) -> None:
+def note(code: terms.Curry, environment: Type, x: Type, result: Type) -> None:
     """Remembers the result type of code which is known from elsewhere: a traced program says its own."""
     _results.put(code, (result,), _key(environment, x))
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import jax
 
+from combinators.arrays import Array
 from combinators.errors import CompositionError, EvalError, LoopError
 from combinators.meaning.joining import join, nesting
 from combinators.terms import Fold, Map, Scan, Term, While
-from combinators.types import Array, Tensor, Type, children, same_type
+from combinators.types import Tensor, Type, children, same_type
 from combinators.values import is_function
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import jax
 
+from combinators.arrays import Array
 from combinators.errors import ArityError, CompositionError, LoopError, UnsupportedError
 from combinators.inductive.constructors import Constructor
 from combinators.inductive.forest import Forest
 from combinators.meaning.loop_types import Apply
 from combinators.terms import Cata, Inherit
 from combinators.text.outline import outline
-from combinators.types import UNKNOWN, Array, Function, Tensor, Type, same_type
+from combinators.types import UNKNOWN, Function, Tensor, Type, same_type
 from combinators.values import is_function
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, assert_never
 
 import jax
 
+from combinators import terms
 from combinators.context import Context, extend
 from combinators.errors import DiffcurryError, UnsupportedError, whole, within
 from combinators.meaning.infer import abstract, carried, component, infer, is_function
@@ -21,37 +22,12 @@ from combinators.normal.graph import Graph, Node
 from combinators.normal.quote import is_atomic, is_function_value, is_open, read_back, types_of
 from combinators.primitives import operands, shape
 from combinators.sums import Sum, branch_domain, injected, tagged
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-)
+from combinators.terms import Term
 from combinators.text.sharing import length
 from combinators.types import UNKNOWN, Function, Opaque, Tensor, Type, children, type_of
 from combinators.values import Closure
 
-_CASE = Case(())  # the head of every open case, whose branches are operands
+_CASE = terms.Case(())  # the head of every open case, whose branches are operands
 
 
 class Exhausted(Exception):
@@ -83,52 +59,52 @@ class Run:
         if (known := self._known.get((term, id(x)))) is not None:
             return known[0]
         match term:
-            case Id():
+            case terms.Id():
                 self.laws["category: identity"] += 1
                 return x
-            case Compose(steps):
+            case terms.Compose(steps):
                 self.laws["category: associativity"] += 1
                 for index, f in enumerate(steps):
                     with within(index):
                         x = self.read(f, x)
                 return x
-            case Prod(parts, form):
+            case terms.Prod(parts, form):
                 values = []
                 for index, f in enumerate(parts):
                     with within(index):
                         values.append(self.read(f, x))
                 return self._kept(term, x, form.unflatten(values))
-            case Proj(key):
+            case terms.Proj(key):
                 return self._component(term, key, x)
-            case Extend(e):
+            case terms.Extend(e):
                 with within(0):
                     return self._kept(term, x, extend(x, self.read(e, x)))
-            case Curry():
+            case terms.Curry():
                 return self._kept(term, x, Closure(term, x))
-            case Eval():
+            case terms.Eval():
                 f, argument = self._function_and_argument(term, x)
                 return self.apply(f, argument)
-            case Const(value):
+            case terms.Const(value):
                 return self._constant(term, value)
-            case Primitive():
+            case terms.Primitive():
                 type = shape(term, types_of(x))
                 return self.expand(self.graph.operation(term, operands(x), type))
-            case Operator() | Solve() | Fix():
+            case terms.Operator() | terms.Solve() | terms.Fix():
                 return self._opaque(term, x)
-            case Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
+            case terms.Call(rule=rule) if rule is not None:  # what its body means does not say what its derivative is
                 return self._opaque(term, x)
-            case Call(body) | Checkpoint(body):
+            case terms.Call(body) | terms.Checkpoint(body):
                 with within(0):
                     return self.read(body, x)
-            case Inject(index, count):
+            case terms.Inject(index, count):
                 return injected(index, count, x)
-            case Tag(count):
+            case terms.Tag(count):
                 return self._tagged(term, count, x)
-            case Case(branches):
+            case terms.Case(branches):
                 return self._kept(term, x, self._case(term, branches, x))
-            case Fold() | Scan() | Map():
+            case terms.Fold() | terms.Scan() | terms.Map():
                 return self._loop(term, x)
-            case While() | Cata() | Inherit():
+            case terms.While() | terms.Cata() | terms.Inherit():
                 return self._stated(term, x)
             case _:
                 assert_never(term)
@@ -150,12 +126,12 @@ class Run:
         if node not in self._products:
             pairs, form = children(node.type)
             self.laws["products: η" if pairs else "products: unit"] += 1
-            known = [self.expand(self.graph.operation(Proj(key), (node,), type)) for key, type in pairs]
+            known = [self.expand(self.graph.operation(terms.Proj(key), (node,), type)) for key, type in pairs]
             self._products[node] = form.unflatten(known)
         return self._products[node]
 
-    def _constant(self, term: Const, value: Any) -> Any:
-        leaf = lambda value: self.graph.operation(Const(value), (), type_of(value))
+    def _constant(self, term: terms.Const, value: Any) -> Any:
+        leaf = lambda value: self.graph.operation(terms.Const(value), (), type_of(value))
         if term not in self._constants:
             type_of(value)
             known = jax.tree.map(leaf, value, is_leaf=lambda part: isinstance(part, Opaque) or is_open(part))
@@ -165,7 +141,7 @@ class Run:
 
     # Elimination
 
-    def _component(self, term: Proj, key: Any, x: Any) -> Any:
+    def _component(self, term: terms.Proj, key: Any, x: Any) -> Any:
         try:
             value = component(x, key, term)
         except DiffcurryError:  # its message is for types
@@ -173,7 +149,7 @@ class Run:
         self.laws["products: let β" if isinstance(x, Context) else "products: β"] += 1
         return value
 
-    def _function_and_argument(self, term: Eval, x: Any) -> tuple[Any, Any]:
+    def _function_and_argument(self, term: terms.Eval, x: Any) -> tuple[Any, Any]:
         if not (isinstance(x, tuple) and len(x) == 2 and is_function_value(x[0])):
             infer(term, types_of(x))
         f, argument = x
@@ -189,7 +165,7 @@ class Run:
             with whole(f.code), within(0):
                 return self.read(f.code.body, extend(f.environment, x))
         argument = self.normal(x, f.type.dom)
-        return self.expand(self.graph.operation(Eval(), (f, argument), f.type.cod))
+        return self.expand(self.graph.operation(terms.Eval(), (f, argument), f.type.cod))
 
     def _opaque(self, term: Term, x: Any) -> Any:
         """An operation on the normal form of x, into which nobody looks."""
@@ -198,13 +174,13 @@ class Run:
     def _operation(self, term: Term, operands: tuple[Node, ...], domain: Type) -> Any:
         return self.expand(self.graph.operation(term, operands, abstract(infer(term, domain))))
 
-    def _tagged(self, term: Tag, count: int, x: Any) -> Any:
-        if isinstance(x.head, Const):
+    def _tagged(self, term: terms.Tag, count: int, x: Any) -> Any:
+        if isinstance(x.head, terms.Const):
             self.laws["coproducts: tag"] += 1
-            return injected(int(tagged(count, x.head.value).tag), count, self._constant(Const(()), ()))
+            return injected(int(tagged(count, x.head.value).tag), count, self._constant(terms.Const(()), ()))
         return self._operation(term, (x,), types_of(x))
 
-    def _case(self, term: Case, branches: tuple[Term, ...], x: Any) -> Any:
+    def _case(self, term: terms.Case, branches: tuple[Term, ...], x: Any) -> Any:
         match x:
             case Context() if len(x):
                 rest, s = Context(*list(x)[:-1]), x[-1]
@@ -240,8 +216,9 @@ class Run:
         finally:
             self.graph.depth = level
 
-    def _loop(self, term: Fold | Scan | Map, x: Any) -> Any:
-        if not (isinstance(x, tuple) and len(x) == (2 if isinstance(term, Map) else 3) and is_function_value(x[0])):
+    def _loop(self, term: terms.Fold | terms.Scan | terms.Map, x: Any) -> Any:
+        count = 2 if isinstance(term, terms.Map) else 3
+        if not (isinstance(x, tuple) and len(x) == count and is_function_value(x[0])):
             infer(term, types_of(x))
         f, *rest = x
         types = [types_of(value) for value in rest]
@@ -250,7 +227,7 @@ class Run:
         if not all(isinstance(t, Tensor) and t.shape for t in jax.tree.leaves(types[-1])):
             infer(term, types_of(x))
         element = jax.tree.map(lambda t: Tensor(t.shape[1:], t.dtype, t.weak), types[-1])
-        domain = element if isinstance(term, Map) else (types[0], element)
+        domain = element if isinstance(term, terms.Map) else (types[0], element)
         if not self._fits(f, expected := Function(domain, UNKNOWN)):
             infer(term, types_of(x))
         code = self.normal(f, expected)
@@ -258,11 +235,11 @@ class Run:
             self._refused(term, x, "a loop")
         return self._operation(term, (code, *map(self.normal, rest)), (code.type, *types))
 
-    def _stated(self, term: While | Cata | Inherit, x: Any) -> Any:
+    def _stated(self, term: terms.While | terms.Cata | terms.Inherit, x: Any) -> Any:
         if _has_functions(type := infer(term, types := types_of(x))):
             self._refused(term, x, "a loop")
         of_while = (*[Function(type, UNKNOWN)] * 2, type)
-        known = of_while if isinstance(term, While) else stated(term, carried(term, *types), types)
+        known = of_while if isinstance(term, terms.While) else stated(term, carried(term, *types), types)
         return self.expand(self.graph.operation(term, tuple(map(self.normal, x, known)), type))
 
     def _refused(self, term: Term, x: Any, what: str) -> NoReturn:

@@ -14,38 +14,13 @@ import jax
 import jax.core
 import wadler_lindig as wl
 
+from combinators import terms
 from combinators.base import Composable
 from combinators.context import Context
 from combinators.depth import bottom_up, deep
 from combinators.edges import whole
 from combinators.errors import marked, text
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-    parts,
-)
+from combinators.terms import Term, parts
 from combinators.text.outline import outline, shapes
 from combinators.text.sharing import Lengths, is_short, names
 from combinators.types import children, type_of
@@ -111,59 +86,59 @@ def _text(term: Term, width: int, shown: Callable[[Term], Sequence[Term]], most:
 def _ends(term: Term) -> Sequence[Term]:
     """The parts of a term, without those in the middle of a long chain."""
     inner = parts(term)
-    is_long = isinstance(term, Compose) and len(inner) > _STEPS
+    is_long = isinstance(term, terms.Compose) and len(inner) > _STEPS
     return (*inner[: _STEPS // 2], *inner[-_STEPS // 2 :]) if is_long else inner
 
 
 def _document(term: Term, docs: list[Any]) -> Any:
     """The document of a term, from the documents of its parts."""
     match term:
-        case Id():
+        case terms.Id():
             return wl.TextDoc("id")
-        case Compose():
+        case terms.Compose():
             return _group(docs, wl.BreakDoc(" ") + wl.TextDoc(">> "))
-        case Prod(_, form):
+        case terms.Prod(_, form):
             return _product(docs, form)
-        case Proj(key):
+        case terms.Proj(key):
             return wl.TextDoc(f"proj({key!r})")
-        case Extend():
+        case terms.Extend():
             return _call("extend", docs)
-        case Curry():
+        case terms.Curry():
             return _call("curry", docs)
-        case Eval():
+        case terms.Eval():
             return wl.TextDoc("eval")
-        case Const(value):
+        case terms.Const(value):
             return wl.TextDoc(f"const({_value(value)})")
-        case Primitive(name, params):
+        case terms.Primitive(name, params):
             shown = ", ".join(f"{key}={_param(param)}" for key, param in params if param is not None)
             return wl.TextDoc(f"{name}[{shown}]" if shown else name)
-        case Call(_, name, rule):
+        case terms.Call(_, name, rule):
             return _call("call" if rule is None else "custom", [*docs, wl.TextDoc(repr(name))])
-        case Checkpoint():
+        case terms.Checkpoint():
             return _call("checkpoint", docs)
-        case Operator(instance):
+        case terms.Operator(instance):
             return wl.TextDoc(str(instance))
-        case Inject(index, count):
+        case terms.Inject(index, count):
             return wl.TextDoc(f"inject({index}, {count})")
-        case Tag(count):
+        case terms.Tag(count):
             return wl.TextDoc(f"tag({count})")
-        case Case():
+        case terms.Case():
             return _call("case", docs)
-        case Fold():
+        case terms.Fold():
             return wl.TextDoc(f"fold{_options(term)}")
-        case Scan():
+        case terms.Scan():
             return wl.TextDoc(f"scan{_options(term)}")
-        case Map():
+        case terms.Map():
             return wl.TextDoc("map")
-        case While(max_steps):
+        case terms.While(max_steps):
             return wl.TextDoc("while" if max_steps is None else f"while[{max_steps}]")
-        case Cata(type, every):
+        case terms.Cata(type, every):
             return wl.TextDoc(f"{'annotate' if every else 'cata'}({type})")
-        case Inherit(type):
+        case terms.Inherit(type):
             return wl.TextDoc(f"inherit({type})")
-        case Solve():
+        case terms.Solve():
             return wl.TextDoc("solve")
-        case Fix():
+        case terms.Fix():
             return _call("fix", docs)
         case _:
             assert_never(term)
@@ -176,7 +151,7 @@ def _marked(term: Term, path: tuple[int, ...], lengths: Lengths) -> Any:
     around = range(max(0, index - _NEIGHBOURS), min(len(parts(term)), index + _NEIGHBOURS + 1))
     inner = parts(term)
     docs = [_marked(inner[i], tuple(deeper), lengths) if i == index else _outlined(inner[i], lengths) for i in around]
-    if isinstance(term, Compose):
+    if isinstance(term, terms.Compose):
         docs = [wl.TextDoc("…")] * (around.start > 0) + docs + [wl.TextDoc("…")] * (around.stop < len(parts(term)))
     else:
         docs = [docs[i - around.start] if i in around else wl.TextDoc("…") for i in range(len(parts(term)))]
@@ -201,7 +176,7 @@ def _product(docs: list[Any], form: Any) -> Any:
     return _call("prod", [wl.TextDoc(f"{key}=") + doc for key, doc in zip(keys, docs, strict=True)])
 
 
-def _options(term: Fold | Scan) -> str:
+def _options(term: terms.Fold | terms.Scan) -> str:
     """How a loop runs, where it says so."""
     options = ["reverse"] * term.reverse + [f"unroll={term.unroll}"] * (term.unroll != 1)
     return f"[{', '.join(options)}]" if options else ""

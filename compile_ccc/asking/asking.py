@@ -30,6 +30,7 @@ from compile_ccc.asking.standing import kind
 from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running, ways
 from compile_ccc.asking.working_out import Unknown, is_known_function, worked_out
 from compile_ccc.carriers import is_carrier
+from compile_ccc.jaxprs import compat
 
 _order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
 
@@ -161,7 +162,7 @@ class Asked:
     def _work_out(self, tracer: Any, known: dict[Any, Any], trace: Any, given: Callable[[Any], Any]) -> None:
         """What a tracer depends on, operation by operation in a trace.  Raises `Unknown`."""
         equations, inputs = behind([tracer], known)
-        if not all(map(jax_traces.only_refs, equations)):
+        if not all(map(compat.only_refs, equations)):
             raise Unknown
         results = [v for e in equations for v in e.outvars if isinstance(v.aval, jax.core.ShapedArray)]
         values = [given(v) for v in inputs]

@@ -83,12 +83,6 @@ def writings(refs: Sequence[Any], until: Any) -> list[Any]:
     ]
 
 
-def only_refs(equation: Any) -> bool:
-    """Whether an equation has no effect but on refs."""
-    names = ("ReadEffect", "WriteEffect", "AccumEffect", "InternalMutableArrayEffect")
-    return all(type(effect).__name__ in names for effect in equation.effects)
-
-
 def equation(written: Any) -> Any:
     """What a trace wrote down of an operation, as an equation of a program."""
     variables = [tracer.val for tracer in written.in_tracers]

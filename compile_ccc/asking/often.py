@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import jax
 
 from combinators.errors import ManyProgramsWarning, definition_line
+from combinators.identity.held import parameters
 from combinators.identity.identity import key_of
 from combinators.memo import Table
 from combinators.types import Type
@@ -40,10 +40,7 @@ def note(
 def _argument(f: Callable[..., Any], dom: Type, leaf: int) -> str:
     """The name of a leaf of the arguments of f."""
     path: Any = jax.tree_util.tree_flatten_with_path(dom)[0][leaf][0]
-    try:
-        names = list(inspect.signature(f).parameters)
-    except (TypeError, ValueError):
-        names = []
+    names = parameters(f)
     if len(names) != 1 and path and isinstance(path[0], jax.tree_util.SequenceKey):
         first = names[path[0].idx] if path[0].idx < len(names) else f"argument {path[0].idx}"
         return str(first) + str(jax.tree_util.keystr(path[1:]))

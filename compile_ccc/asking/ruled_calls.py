@@ -20,13 +20,14 @@ import jax.extend.linear_util as linear_util
 from combinators import staging
 from combinators.errors import line_of_error
 from combinators.memo import Table
+from compile_ccc.again import Run, attempted
 from compile_ccc.asking.jax_traces import Tracer, is_tracing, trace_of
 from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit
+from compile_ccc.rules.as_programs import backward, residuals, with_cotangents
 from compile_ccc.rules.closing import emptied, rule_of, with_rule_as_program
 from compile_ccc.rules.known import asks_for_value
-from compile_ccc.rules.pullbacks import backward, residuals, with_programs
 
 _LEVELS = 4  # of rules within rules
 
@@ -39,7 +40,7 @@ class _Look:
 
     def __init__(self, levels: int, before: Callable[[list[Any]], Any] | None = None):
         self.levels, self.before, self.reached = levels, before, False
-        self.ran: list[Callable[[], None]] = []
+        self.ran: list[Callable[[], object]] = []
 
 
 _NONE = _Look(0)
@@ -51,30 +52,33 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
     """A function that traces programs and derives them; it runs again if rules in them ask for values."""
 
     @wraps(f)
-    def attempt(*arguments: P.args, **keywords: P.kwargs) -> Result:
+    def again(*arguments: P.args, **keywords: P.kwargs) -> Result:
         around = _look.get()
-        look = _Look(around.levels, around.before)
-        while True:
+
+        def attempt(look: _Look) -> Result:
             token = _look.set(look)
             try:
                 return f(*arguments, **keywords)
-            except Exception as error:
-                more = look.reached or look.levels == around.levels
-                if not (more and look.levels < _LEVELS and asks_for_value(error)):
-                    raise
             finally:
                 _look.reset(token)
                 if around is not _NONE:
                     around.reached |= look.reached
                     around.ran += look.ran
+
+        def deeper(look: _Look, _: Result | None, error: Exception | None) -> _Look | None:
+            more = look.reached or look.levels == around.levels
+            if error is None or not (more and look.levels < _LEVELS and asks_for_value(error)):
+                return None
             for undo in reversed(look.ran):
                 undo()
-            look = _Look(look.levels + 1, look.before)
+            return _Look(look.levels + 1, look.before)
 
-    return attempt
+        return attempted(attempt, _Look(around.levels, around.before), deeper)
+
+    return again
 
 
-def undone_by(undo: Callable[[], None]) -> None:
+def undone_by(undo: Callable[[], object]) -> None:
     """Notes how what a program changes is put back, should it run again since a rule asks for a value.
 
     A program within one that is being traced runs again with that.
@@ -186,19 +190,18 @@ def _vjp(out_trees: Any, run: Any, varied: Any, fun: Any, fwd: Any, bwd: Any, op
         emptied(fwd)
     value = lambda operands: list(fun.call_wrapped(*operands))
     to, fro = rule_of(forward.jaxpr, forward.consts), rule_of(back.jaxpr, back.consts)
-    call, captured = with_programs(value, to, fro, zeros, places)
+    call, captured = with_cotangents(value, to, fro, zeros, places)
     return call(captured, operands)
 
 
 def _repeated(rule: Any, run: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a rule that is made a program more than once: what it reaches is put back each time but the first."""
     make = _look.get().before
-    before, ran = make and make([rule]), list[bool]()
+    before = make and make([rule])
+    rules = Run(partial(before.restore, rule)) if before else Run()
 
     def again(*given: Any) -> Any:
-        if before is not None and ran:
-            before.restore(rule)
-        ran.append(True)
+        rules.begins()
         return run(*given)
 
     return again

@@ -40,8 +40,7 @@ class Scan:
 
     def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
         """The constants, the state and the elements among what there is for each operand, or each input of the body."""
-        start, end = self.constants, self.constants + self.carry
-        return list(values[:start]), list(values[start:end]), list(values[end:])
+        return _in_three(values, self.constants, self.carry)
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,11 @@ class While:
 
     def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
         """The constants of the condition, those of the body, and the state among what there is for each operand."""
-        start, end = self.of_asks, self.of_asks + self.of_body
-        return list(values[:start]), list(values[start:end]), list(values[end:])
+        return _in_three(values, self.of_asks, self.of_body)
+
+
+def _in_three[T](values: Sequence[T], first: int, second: int) -> tuple[list[T], list[T], list[T]]:
+    return list(values[:first]), list(values[first : first + second]), list(values[first + second :])
 
 
 def branches(eqn: Any) -> Sequence[Any]:
@@ -129,14 +131,12 @@ def writes(eqn: Any) -> list[bool]:
     return found
 
 
-def only_operation(program: Any) -> str:
-    """The name of the operation that a program of two numbers is, in whatever order it takes them; else empty."""
-    if len(program.eqns) != 1:
-        return ""
-    (eqn,) = program.eqns
-    inputs = [v for v in eqn.invars if not isinstance(v, jex.Literal)]
-    whole = len(inputs) == 2 and set(inputs) == set(program.invars) and list(eqn.outvars) == list(program.outvars)
-    return eqn.primitive.name if whole else ""
+def only_refs(eqn: Any) -> bool:
+    """Whether an equation has no effect but on refs."""
+    return all(type(effect).__name__ in _EFFECTS for effect in eqn.effects)
+
+
+_EFFECTS = ("ReadEffect", "WriteEffect", "AccumEffect", "InternalMutableArrayEffect")
 
 
 def zero(type: Any) -> Any:

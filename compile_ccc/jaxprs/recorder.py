@@ -261,17 +261,6 @@ def added(x: Any, y: Any) -> Any:
     return recorder.process_primitive(jex.primitives.add_p, (x, y), {})
 
 
-def silently[T](f: Callable[[], T]) -> T:
-    """f(), written down without effects in the program that is being written: they have been in it before."""
-    recorder = current()
-    if recorder is None:
-        return f()
-    before = len(recorder.equations)
-    result = f()
-    recorder.equations[before:] = silenced(recorder.equations[before:])
-    return result
-
-
 def written(f: Callable[..., Any], *types: Any) -> Program:
     """The program of f as JAX writes it; the types are pytrees of arrays, or of types as JAX has them."""
     leaves, form = jax.tree.flatten(types)

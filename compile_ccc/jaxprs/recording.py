@@ -25,6 +25,7 @@ from combinators.runs import Runs, codes
 from combinators.terms import Primitive
 from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
+from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
 
@@ -168,3 +169,14 @@ def zeros(type: Any) -> Any:
 @remembered(entries=1024)
 def _zeros(shape: tuple[int, ...], dtype: Any, _: Any) -> Program:
     return record(lambda: jnp.zeros(shape, dtype))
+
+
+def silently[T](f: Callable[[], T]) -> T:
+    """f(), written down without effects in the program that is being written: they have been in it before."""
+    recorder = current()
+    if recorder is None:
+        return f()
+    before = len(recorder.equations)
+    result = f()
+    recorder.equations[before:] = silenced(recorder.equations[before:])
+    return result

@@ -66,7 +66,7 @@ def _written(eqn: Any, known: dict[str, Any], reduced: OnArrays, **params: Any) 
     """
     reducer, types = eqn.params["jaxpr"], [v.aval for v in eqn.invars]
     whole = partial(reduced, jex.jaxpr_as_fun(reducer))
-    if len(types) == 2 and (name := compat.only_operation(reducer)) in known:
+    if len(types) == 2 and (name := only_operation(reducer)) in known:
         operation, combine = known[name]
         whole = lambda x, start: [combine(y := operation(x, **params), lax.broadcast(start, y.shape))]
     return program(whole, types)
@@ -132,3 +132,13 @@ def _places(size: int, n: int, window: int, stride: int, padding: tuple[int, int
     spread = np.arange(window)[:, None] * dilation + np.arange(n) * stride - padding[0]
     places = spread // holes
     return places, (spread % holes == 0) & (places >= 0) & (places < size)
+
+
+def only_operation(program: Any) -> str:
+    """The name of the operation that a program of two numbers is, in whatever order it takes them; else empty."""
+    if len(program.eqns) != 1:
+        return ""
+    (eqn,) = program.eqns
+    inputs = [v for v in eqn.invars if not isinstance(v, jex.Literal)]
+    whole = len(inputs) == 2 and set(inputs) == set(program.invars) and list(eqn.outvars) == list(program.outvars)
+    return eqn.primitive.name if whole else ""

@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import jax.core
 import jax.extend.core as jex
-import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
@@ -26,7 +25,7 @@ from combinators.identity import rules
 from combinators.types import is_discrete, type_of
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import of_a_rule
-from compile_ccc.rules.pullbacks import backward, residuals, with_programs
+from compile_ccc.rules.as_programs import backward, residuals, with_cotangents, with_tangents, written
 
 type Place = Callable[[Any], Any]  # of a tracer in the program around, None if it belongs to another one
 
@@ -130,7 +129,7 @@ def with_rule_as_program(
         def run(*xs: Any) -> list[Any]:
             rest = iter(xs[len(types) :])
             given = [next(rest) if p else SymbolicZero(t) for p, t in zip(present, tangents, strict=True)]
-            return list(map(_written, jvp.call_wrapped(*xs[: len(types)], *given)))
+            return list(map(written, jvp.call_wrapped(*xs[: len(types)], *given)))
 
         try:
             program = staging.program(lambda *xs: seen(run, *xs), [*types, *compress(tangents, present)])
@@ -138,24 +137,13 @@ def with_rule_as_program(
             emptied(jvp)  # the call of the function itself fills them again
         return rule_of(program.jaxpr, program.consts)
 
-    every = [varied is None or not is_discrete(type_of(t)) for t in types]
-    some = every if varied is None else [v and r for v, r in zip(varied, every, strict=True)]
-    found = {present: rule_for(present) for present in dict.fromkeys((tuple(every), tuple(some)))}  # this one last
-    rules = {present: rule for present, (rule, _) in found.items()}  # without what they captured, as `_Rule` is
-    call = jax.custom_jvp(lambda values, operands: list(fun.call_wrapped(*operands)))
-
-    def of_tangents(primals: Any, tangents: Any) -> Any:
-        (values, operands), (of_values, given) = primals, tangents
-        if not all(isinstance(t, SymbolicZero) for t in jax.tree.leaves(of_values)):
-            raise compat.knows_no_closed_over()
-        is_zero = [isinstance(t, SymbolicZero) for t in given]
-        fits = all(p or zero for p, zero in zip(some, is_zero, strict=True))
-        present = tuple(some if fits else every)
-        results = rules[present](values[-1 if fits else 0], [*operands, *compress(map(_written, given), present)])
-        return results[: len(results) // 2], results[len(results) // 2 :]
-
-    call.defjvp(of_tangents, symbolic_zeros=True)
-    return call([captured for _, captured in found.values()], list(operands))
+    every = tuple(varied is None or not is_discrete(type_of(t)) for t in types)
+    some = every if varied is None else tuple(v and r for v, r in zip(varied, every, strict=True))
+    found = {present: rule_for(present) for present in dict.fromkeys((every, some))}  # this one last
+    numbered = enumerate((present, rule) for present, (rule, _) in found.items())  # without what they captured
+    programs = {present: lambda held, xs, i=i, rule=rule: rule(held[i], xs) for i, (present, rule) in numbered}
+    call = with_tangents(lambda _, operands: list(fun.call_wrapped(*operands)), programs)
+    return call([captured for _, captured in found.values()], operands)
 
 
 def emptied(f: Any) -> None:
@@ -211,23 +199,10 @@ def _of_tangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
     real = [not is_discrete(type_of(v.aval)) for v in eqn.invars[first:]]
     jaxpr, constants, zeros = compat.rule_program(eqn, [symbolic and not r for r in real])
     rule, captured = rule_of(jaxpr, constants)
-
-    @jax.custom_jvp
-    def call(values: Any, operands: Any) -> Any:
-        return jax.core.eval_jaxpr(program, program.consts, *operands)
-
-    def of_tangents(primals: Any, tangents: Any) -> Any:
-        (values, operands), (_, of_operands) = primals, tangents
-        if not all(isinstance(t, SymbolicZero) for t in of_operands[:first]):
-            raise compat.knows_no_closed_over()
-        given = zip(of_operands[first:], real, strict=True)
-        results = rule(values, [*operands[first:], *(_written(t) for t, r in given if r or not symbolic)])
-        y, t = results[: len(zeros)], iter(results[len(zeros) :])
-        tangent = lambda x, zero: SymbolicZero(jax.typeof(x).to_tangent_aval()) if zero else next(t)
-        return y, [tangent(x, zero) for x, zero in zip(y, zeros, strict=True)]
-
-    call.defjvp(of_tangents, symbolic_zeros=True)
-    return call, captured
+    value = lambda held, operands: jax.core.eval_jaxpr(program, program.consts, *held[1], *operands)
+    present = tuple(r or not symbolic for r in real)
+    call = with_tangents(value, {present: lambda held, xs: rule(held[0], xs)}, zeros)
+    return lambda values, operands: call([values, operands[:first]], operands[first:]), captured
 
 
 def _of_cotangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
@@ -242,21 +217,12 @@ def _of_cotangents(eqn: Any) -> tuple[Callable[..., Any], list[Any]]:
 
     def call(values: Any, operands: Any) -> Any:
         value = lambda rest: jax.core.eval_jaxpr(program, program.consts, *operands[:first], *rest)
-        return with_programs(value, forward, pulled, zeros, places)[0](values, operands[first:])
+        return with_cotangents(value, forward, pulled, zeros, places)[0](values, operands[first:])
 
     return call, [*forward[1], *pulled[1]]
 
 
 _CALLS = {"custom_jvp_call": _of_tangents, "custom_vjp_call": _of_cotangents}
-
-
-def _written(t: Any) -> Any:
-    """A tangent, zeros written out."""
-    return _zeros(t) if isinstance(t, SymbolicZero) else t
-
-
-def _zeros(like: Any) -> Any:
-    return (np if like.dtype == jax.dtypes.float0 else jnp).zeros(like.shape, like.dtype)
 
 
 def _run(jaxpr: Any, values: list[Any], known: dict[int, Any]) -> list[Any]:

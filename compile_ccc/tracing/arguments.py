@@ -29,13 +29,13 @@ _flatten = jax.tree_util.default_registry.flatten  # without a detour through Py
 
 def binds(f: Callable[..., Any], arity: int) -> bool:
     """Whether f takes that many arguments by position, as far as its signature is known."""
+    if isinstance(f, jnp.ufunc):  # whose signature takes any number
+        return arity == f.nin
     plain, given = _plain(f)
     if plain is not None:
         code, optional = plain.__code__, len(plain.__defaults__ or ())
         named, count = code.co_kwonlyargcount - len(plain.__kwdefaults__ or ()), code.co_argcount - given
         return not named and count - optional <= arity and (arity <= count or bool(code.co_flags & inspect.CO_VARARGS))
-    if isinstance(f, jnp.ufunc):  # whose signature takes any number
-        return arity == f.nin
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):

@@ -25,6 +25,7 @@ from combinators.identity.rules import PLAIN
 from combinators.terms import Const
 from combinators.types import LEAF, children
 from combinators.values import Closure
+from compile_ccc.watching.before import Before, Still
 from compile_ccc.watching.foreign import PARTS, has_attributes
 from compile_ccc.watching.rebuilt import Keep, Make, Plan, Slot, is_environment, is_guarded, places, rebuilt
 from compile_ccc.watching.watch import Variable, Watch
@@ -50,6 +51,12 @@ class Captured:
     variables: list[Variable] = field(default_factory=list)
     written: list[Variable] = field(default_factory=list)
     shared: list[Any] = field(default_factory=list)
+
+    def undo(self, f: Any, before: Before | Still) -> None:
+        """Puts back what the function f reached, before it runs once more."""
+        before.restore(f)
+        for variable in self.variables:
+            variable.put(self.values[variable.slot])
 
 
 def captures(f: Any) -> Captured:

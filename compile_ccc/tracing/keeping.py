@@ -17,6 +17,7 @@ from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
 from combinators.types import Tensor, Type
+from compile_ccc.again import Run
 from compile_ccc.asking import often
 from compile_ccc.asking.answers import NO_ANSWERS
 from compile_ccc.asking.asking import times_derived
@@ -96,10 +97,10 @@ def _traced(tracee: Tracee) -> Traced:
     lasting = has_lasting_rules(f)
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots(), not anew.keeps_large)
-        at_end = partial(settle, [f]) if anew.leaves else given.at_end
-        given = given.for_run(at_end, partial(tracee.undo, state), state)
+        run = Run(partial(captured.undo, f, state))
+        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, run, state)
         if not anew.still:
-            undone_by(given.undo)
+            undone_by(run.undo)
         result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
         state.check(f)
         return result
@@ -108,7 +109,7 @@ def _traced(tracee: Tracee) -> Traced:
         roots = tracee.roots()
         before = Before(roots)
         at_end = lambda settled: _may_hold_tracers(before.watch) and settle(roots, settled)
-        result, _ = tracee.observed(fixed, at_end, partial(tracee.undo, before), before)
+        result, _ = tracee.observed(fixed, at_end, partial(captured.undo, f, before), before)
         return replace(result, read=Watch(reason=_AROUND))
     return tracee.watched(fixed, lasting, anew)
 
@@ -149,24 +150,17 @@ class Tracee:
         """The function, and what the pytrees of its inputs hold beside their parts."""
         return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
 
-    def undo(self, before: Before | Still) -> None:
-        """Puts back what the function reached, before it runs once more."""
-        before.restore(self.f)
-        for variable in self.captured.variables:
-            variable.put(self.captured.values[variable.slot])
-
     def observed(
         self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any], before: Before
     ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = self.given.for_run(at_end, undo, before)
+        given = self.given.for_run(at_end, Run(undo), before)
         undone_by(undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
             result = new(fixed)
             others = [i for i in self.known if not isinstance(self.inputs[i], jax.Array)]
             if more := {i for i in others if asks_for_type(ran, self.inputs[i])} - {*result.fixed}:
-                undo()
                 result = new(tuple(sorted({*result.fixed, *more})))
         if result.fixed:
             _fixed.drop(self.program)
@@ -182,7 +176,7 @@ class Tracee:
         left: list[bool] = []
 
         def undo() -> None:
-            self.undo(state)
+            self.captured.undo(self.f, state)
             left.clear()
 
         at_end = lambda settled: left.append(_may_hold_tracers(before) and settle(roots, settled))

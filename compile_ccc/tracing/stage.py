@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,6 +26,7 @@ from combinators.meaning.infer import abstract, note
 from combinators.origins import NOWHERE
 from combinators.types import Opaque, Type, leaf_type, require_values, type_of
 from combinators.values import Closure, is_function
+from compile_ccc.again import Run, attempted
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
 from compile_ccc.asking.jax_traces import running_trace, trace_of
@@ -124,12 +126,13 @@ def stage(
     looked: set[int] = set()
     numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
     around = running_trace()
-    runs: list[bool] = []
+    before = given.before or Before(() if own.closed else [f])
+    runs = given.run or Run(partial(captured.undo, f, before))
+    captured_by_rules: list[Any] = []
     copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
 
     def flat(*leaves: Any) -> list[Any]:
         nonlocal copied, written
-        runs.append(True)
         handed, written = None, ()
         asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
         if not own.closed:
@@ -146,9 +149,7 @@ def stage(
                     inside[i] = weakref.ref(v)
             room = nullcontext() if own.closed else users_own()
             arguments = x if arity != 1 else (x,)
-            handed = (
-                Handed(given.own, arguments, given.before.reaches) if given.own and len(given.own) == arity else None
-            )
+            handed = Handed(given.own, arguments, before.reaches) if given.own and len(given.own) == arity else None
             again = captured.rebuilt(values, asked.settled)
             with again as rebuilt, closing() if live else nullcontext(), room:
                 result = rebuilt(*arguments)
@@ -167,39 +168,38 @@ def stage(
             looked.update(asked.looked)
             asked.end()
 
-    def attempt(known: tuple[int, ...]) -> Any:
-        nonlocal fixed, live
+    def trace(known: tuple[int, ...]) -> Any:
+        nonlocal fixed
         fixed = known
-        if runs:
-            given.undo()
+        runs.begins()
         wanted.clear()
         looked.clear()
-        try:
-            program = staging.program(flat, structs)
-        except Exception as error:
-            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set()
-            more = {*(held - numbers), *(wanted.intersection(knowable()) - set(known))}
+        return staging.program(flat, structs)
+
+    def demand(known: tuple[int, ...], program: Any, error: Exception | None) -> tuple[int, ...] | None:
+        """The inputs to be known in the next trace: more, or the same if that closes rules; None if there is none."""
+        nonlocal live
+        more = set(wanted.intersection(knowable()) - set(known)) if wanted else set[int]()
+        if error is not None:
+            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set[int]()
+            more |= held - numbers
             numbers.update(held)
             if not more and _is_mistaken(error):
                 more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
-            if not more:
-                raise
-            return attempt(tuple(sorted({*known, *more})))
-        if wanted and (more := wanted.intersection(knowable()) - set(known)):
-            return attempt(tuple(sorted({*known, *more})))
-        if stale := _stale(captured.values, known, given.before):
-            return attempt(tuple(sorted({*known, *stale})))
-        held = rules.held_tracers(program.jaxpr)
-        own.rules_capture = bool(held)
-        if held and mapped(held) and not live:
-            live = True
-            return attempt(known)
-        more = [i for i, v in inside.items() if any(v() is t for t in held)]
-        if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
-            more = sorted(set(knowable()) - set(known))
-        if more:
-            return attempt((*known, *more))
-        return _with_constants(program, held) if held else program
+        elif not more and not (more := _stale(captured.values, known, before)):
+            held = captured_by_rules[:] = rules.held_tracers(program.jaxpr)
+            own.rules_capture = bool(held)
+            if held and mapped(held) and not live:
+                live = True
+                return known
+            more = {i for i, v in inside.items() if any(v() is t for t in held)}
+            if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
+                more = set(knowable()) - set(known)
+        return tuple(sorted({*known, *more})) if more else None
+
+    def attempt(known: tuple[int, ...]) -> Any:
+        program = attempted(trace, known, demand)
+        return _with_constants(program, captured_by_rules) if captured_by_rules else program
 
     def knowable() -> list[int]:
         return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
@@ -220,8 +220,6 @@ def stage(
     except Exception:
         write(written)
         raise
-    finally:
-        given = NOT_GIVEN  # `attempt`, which names itself, would go on holding what f reached
     if copied:
         rules.put_back(program.jaxpr, copied)
     return program, cods[-1], fixed, told[-1], written
@@ -246,11 +244,11 @@ def _own(value: Any) -> Any:
     return value.copy("K") if isinstance(value, np.ndarray) and value.flags.writeable else value
 
 
-def _stale(values: Sequence[Any], known: Sequence[int], before: Before | Still) -> list[int]:
+def _stale(values: Sequence[Any], known: Sequence[int], before: Before | Still) -> set[int]:
     """The arrays among what a function captured that it changed while it had tracers in their places."""
     arrays = [i for i, v in enumerate(values) if isinstance(v, np.ndarray) and i not in known]
     rewritten = before.rewritten() if arrays else []
-    return [i for i in arrays if any(is_shared(values[i], other) for other in rewritten)]
+    return {i for i in arrays if any(is_shared(values[i], other) for other in rewritten)}
 
 
 def _is_mistaken(error: Exception) -> bool:

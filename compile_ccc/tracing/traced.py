@@ -14,9 +14,10 @@ from combinators.origins import Origin
 from combinators.terms import Curry
 from combinators.types import Function, Type
 from combinators.values import Closure, depth_of
+from compile_ccc.again import Run
 from compile_ccc.asking.answers import Answers
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.watching.before import NOTHING_BEFORE, Before, Still
+from compile_ccc.watching.before import Before, Still
 from compile_ccc.watching.handed import Order, Written
 from compile_ccc.watching.ran import Ran
 from compile_ccc.watching.watch import Watch
@@ -60,8 +61,9 @@ class Given:
 
     Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
     them.
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; before it runs once
-    more, `undo` puts back what it has changed.  `before` is what it reaches beside its arguments.
+    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; `run` puts back what
+    it has changed before it runs once more.  `before` is what it reaches beside its arguments.  Both are None if nobody
+    has looked.
     """
 
     leaves: tuple[Any, ...] = ()
@@ -69,14 +71,12 @@ class Given:
     own: tuple[Any, ...] = ()
     order: Order = ()
     at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    undo: Callable[[], Any] = lambda: None
-    before: Before | Still = NOTHING_BEFORE
+    run: Run | None = None
+    before: Before | Still | None = None
 
-    def for_run(
-        self, at_end: Callable[[Callable[[Any], Any]], Any], undo: Callable[[], Any], before: Before | Still
-    ) -> Given:
-        """The same for a run that ends, and is undone, like this."""
-        return Given(self.leaves, self.varied, self.own, self.order, at_end, undo, before)
+    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run, before: Before | Still) -> Given:
+        """The same for a run that ends like this."""
+        return Given(self.leaves, self.varied, self.own, self.order, at_end, run, before)
 
 
 NOT_GIVEN = Given()

@@ -198,9 +198,6 @@ class Still:
         return self._reach.rewritten() if self._reach else []
 
 
-NOTHING_BEFORE = Still(lambda: ())
-
-
 def _stuck(f: Any, what: str) -> UnsupportedError:
     return UnsupportedError(
         "a function has to run once more, and what it may have taken or changed cannot be put back",

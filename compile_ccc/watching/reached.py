@@ -23,8 +23,8 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import names_of
+from combinators.identity.held import cells, wrapped
 from combinators.identity.identity import constructors
-from combinators.identity.rules import is_empty
 from combinators.memo import Remembered
 from combinators.values import Closure
 from compile_ccc.watching.foreign import (
@@ -118,14 +118,8 @@ class Walk(Places):
         match value:
             case types.FunctionType():
                 self.function(value, held)
-            case types.MethodType() | types.MethodWrapperType():
-                self.push((value.__self__, getattr(value, "__func__", None)), held)
-            case staticmethod() | classmethod():
-                self.push((value.__func__,), held)
-            case property():
-                self.push((value.fget,), held)
-            case functools.cached_property():
-                self.push((value.func,), held)
+            case types.MethodWrapperType():
+                self.push((value.__self__,), held)
             case functools.partial():
                 self.watch.partial(value)
                 self.push((value.func, *value.args, value.keywords), held)
@@ -154,6 +148,8 @@ class Walk(Places):
                 self.push((given(),), held)
             case _ if isinstance(value, (*DESCRIPTORS, Remembered)):
                 pass
+            case _ if (inside := wrapped(value)) is not None:
+                self.push(inside, held)
             case _:
                 self.object(value, held)
                 return
@@ -177,8 +173,8 @@ class Walk(Places):
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
         kept = names_of(f.__code__).noted if own else frozenset()
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-            if not is_empty(cell) and not (name in kept and self.note(cell.cell_contents)):
+        for name, cell in cells(f):
+            if not (name in kept and self.note(cell.cell_contents)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
                     self.watch.attributes.append((cell, "cell_contents", cell.cell_contents))
                 self.push((cell.cell_contents,), held or not own)

@@ -20,7 +20,7 @@ import numpy as np
 
 from combinators.base import Composable
 from combinators.identity.bytecode import names_of
-from combinators.identity.rules import is_empty
+from combinators.identity.held import is_empty
 from combinators.types import Opaque, children
 from combinators.values import Closure
 from compile_ccc.watching.foreign import MISSING, PARTS, attribute, has_attributes, slots_of

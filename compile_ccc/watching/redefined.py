@@ -6,7 +6,6 @@ of the rules has changed that a function reaches which is traced.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -16,8 +15,9 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import Names, names_of
+from combinators.identity.held import held, wrapped
 from combinators.identity.identity import Interned
-from combinators.identity.rules import PLAIN, has_rule, is_empty, is_global_of_jax, walked
+from combinators.identity.rules import PLAIN, has_rule, is_global_of_jax, walked
 from combinators.memo import remembered
 from combinators.types import Opaque
 from combinators.values import Closure
@@ -72,18 +72,10 @@ def _parts(value: Any) -> Iterable[Any]:
     """What a value holds that a function can call; of installed packages, only what functions and objects captured."""
     match value:
         case types.FunctionType():
-            held = [cell.cell_contents for cell in value.__closure__ or () if not is_empty(cell)]
-            defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__.values() if value.__kwdefaults__ else ())]
             names = _own_names(value.__code__)
-            return held + defaults + (_read(names, value.__globals__) if names and names.loaded else [])
+            return held(value) + (_read(names, value.__globals__) if names and names.loaded else [])
         case types.MethodType():
             return (value.__self__, value.__func__)
-        case staticmethod() | classmethod():
-            return (value.__func__,)
-        case property():
-            return (value.fget,)
-        case functools.partial():
-            return (value.func, *value.args, *value.keywords.values())
         case type():
             own = is_own(file_of(value.__module__))
             entries = [entry for kind in value.__mro__[:-1] for entry in kind.__dict__.items()] if own else ()
@@ -93,7 +85,8 @@ def _parts(value: Any) -> Iterable[Any]:
         case _ if type(value) not in _CALLERS and not (
             hasattr(type(value), "__len__") and isinstance(value, _CONTAINERS)
         ):
-            return (*getattr(value, "__dict__", {}).values(), type(value))
+            inside = wrapped(value)
+            return (*getattr(value, "__dict__", {}).values(), type(value)) if inside is None else inside
         case _ if len(value) > _LONG:
             return ()
         case _:

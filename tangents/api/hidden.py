@@ -12,6 +12,7 @@ import jax.core
 import numpy as np
 
 from combinators.errors import ArgumentError, user_line
+from combinators.identity.held import held
 from combinators.types import FunctionLike
 from compile_ccc.asking.jax_traces import running_trace, trace_of
 
@@ -79,7 +80,7 @@ def _parts(value: Any) -> Iterable[Any]:
     """What an object holds; of a function, what it captured."""
     match value:
         case types.FunctionType():
-            return (*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__)
+            return held(value)
         case np.ndarray():
             return value.ravel().tolist() if value.dtype.hasobject else ()
         case jax.Array() | np.generic():

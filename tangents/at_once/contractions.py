@@ -12,10 +12,10 @@ from jax import lax
 from jax.extend.core.primitives import reshape_p
 
 from combinators.memo import remembered
-from compile_ccc.jaxprs.compat import only_operation
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import applied, aval_of
 from compile_ccc.jaxprs.recording import record, run, setting
+from compile_ccc.reading.reducers import only_operation
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ forward mode, central differences       point, directions ↦ the derivative alo
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,6 +16,7 @@ import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
+from combinators.identity.held import parameters
 from combinators.types import is_discrete, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import ccc
@@ -46,7 +46,8 @@ class Point:
     def numbered(self) -> list[tuple[int, str]]:
         """The real leaves that are asked for: their numbers among the leaves of all arguments, and their names."""
         pairs, _ = jax.tree_util.tree_flatten_with_path(self.arguments)
-        names = _parameters(self.f, len(self.arguments))
+        known = parameters(self.f)
+        names = [*known, *(f"argument {i}" for i in range(len(known), len(self.arguments)))]
         return [
             (i, names[path[0].idx] + jax.tree_util.keystr(path[1:]))
             for i, (path, leaf) in enumerate(pairs)
@@ -171,16 +172,6 @@ def _at_places(point: Point, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
 def _of_calls(f: Closure, calls: Calls) -> Any:
     marked = activate(f, ENVIRONMENT.is_leaf)
     return dense(ENVIRONMENT.of_calls(partial(rep, ENVIRONMENT), marked, calls), marked, ENVIRONMENT.is_leaf)
-
-
-def _parameters(f: Any, count: int) -> list[str]:
-    """The names of the arguments of f, as far as they are known."""
-    try:
-        parameters = inspect.signature(f).parameters.values()
-        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    except (TypeError, ValueError):
-        names = []
-    return [*names, *(f"argument {i}" for i in range(len(names), count))]
 
 
 def computed(program: Any) -> Iterator[Any]:

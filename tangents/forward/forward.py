@@ -13,38 +13,14 @@ from typing import Any, assert_never
 
 import jax
 
+from combinators import terms
 from combinators.context import Context, extend
 from combinators.meaning.infer import component
 from combinators.meaning.joining import widen
 from combinators.meaning.operators import opened
 from combinators.meaning.recursion import machine
 from combinators.sums import injected, tagged
-from combinators.terms import (
-    Call,
-    Case,
-    Cata,
-    Checkpoint,
-    Compose,
-    Const,
-    Curry,
-    Eval,
-    Extend,
-    Fix,
-    Fold,
-    Id,
-    Inherit,
-    Inject,
-    Map,
-    Operator,
-    Primitive,
-    Prod,
-    Proj,
-    Scan,
-    Solve,
-    Tag,
-    Term,
-    While,
-)
+from combinators.terms import Term
 from combinators.types import type_of
 from combinators.values import Closure
 from tangents.control.solve import pushed as solve
@@ -61,51 +37,51 @@ def forward(term: Term, x: Any) -> Any:
     Raises `NotDifferentiableError` for a primitive without a derivative.  (Paper 002, figure 3.)
     """
     match term:
-        case Id():
+        case terms.Id():
             return x
-        case Compose(steps):
+        case terms.Compose(steps):
             for f in steps:
                 x = forward(f, x)
             return x
-        case Prod(parts, form):
+        case terms.Prod(parts, form):
             duals = {f: forward(f, x) for f in dict.fromkeys(parts)}
             return form.unflatten([duals[f] for f in parts])
-        case Proj(key):
+        case terms.Proj(key):
             return component(x, key, term)
-        case Extend(e):
+        case terms.Extend(e):
             return extend(x, forward(e, x))
-        case Curry():
+        case terms.Curry():
             return Closure(term, x)
-        case Eval():
+        case terms.Eval():
             return apply(*x)
-        case Const(value):
+        case terms.Const(value):
             return value
-        case Primitive():
+        case terms.Primitive():
             return primitive(term, x)
-        case Call():
+        case terms.Call():
             return call(forward, term, x)
-        case Checkpoint():
+        case terms.Checkpoint():
             return checkpoint(forward, term, x)
-        case Operator():
+        case terms.Operator():
             f, ctx, form = opened(term, x, type_of(primal(x)))
             return form.unflatten(forward(f, ctx))
-        case Inject(index, count):
+        case terms.Inject(index, count):
             return injected(index, count, x)
-        case Tag(count):
+        case terms.Tag(count):
             return tagged(count, x)
-        case Case():
+        case terms.Case():
             return choice(forward, term, x)
-        case Fold() | Scan():
+        case terms.Fold() | terms.Scan():
             return loop(apply, term, *x)
-        case Map():
+        case terms.Map():
             return mapping(apply, *x)
-        case While():
+        case terms.While():
             return repetition(apply, term, *x)
-        case Cata() | Inherit():
+        case terms.Cata() | terms.Inherit():
             return reduction(apply, term, *x)
-        case Solve():
+        case terms.Solve():
             return solve(apply, term, *x)
-        case Fix():
+        case terms.Fix():
             f, domain, form = machine(term, type_of(primal(x)))
             return form.unflatten(forward(f, Context(tuple(jax.tree.leaves(widen(x, domain, DUALS))))))
         case _:

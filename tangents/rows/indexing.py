@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from compile_ccc.jaxprs.compat import only_operation
+from compile_ccc.reading.reducers import only_operation
 from tangents.cotangents.sparse import ZERO
 from tangents.rows.kinds import NONE, Rule, dense, each, general, knows, linear, run
 

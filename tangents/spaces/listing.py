@@ -19,8 +19,7 @@ from combinators.depth import bottom_up
 from combinators.memo import ByObject
 from combinators.terms import Cata, Curry, Eval, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, parts
 from combinators.values import Closure
-from compile_ccc.jaxprs.recorder import silently
-from compile_ccc.jaxprs.recording import record, row_types, run
+from compile_ccc.jaxprs.recording import record, row_types, run, silently
 from compile_ccc.jaxprs.scans import scan
 from tangents.at_once.ahead import ahead
 from tangents.at_once.once import Once

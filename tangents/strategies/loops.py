@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 from hypothesis import strategies as st
 
+from combinators.arrays import Array
 from combinators.building import compose, prod
 from combinators.primitives import primitive
 from combinators.terms import Const, Curry, Fold, Map, Proj, Scan, Term, While
-from combinators.types import Array, Function, Tensor, Type
+from combinators.types import Function, Tensor, Type
 from tangents.strategies.choices import choose, flip
 from tangents.strategies.goals import Goal, arrows, together
 from tangents.strategies.types import SIZES, some_type

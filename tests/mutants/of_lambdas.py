@@ -65,7 +65,7 @@ MUTANTS = {
         "a scan that captures",
         Code(read.Reader.loop, "*captured, *now", "*reversed(captured), *now"),
     ),
-    "a loop is read forwards": ("a scan from the last", Code(read.Reader.loop, '("reverse", "unroll")', '("unroll",)')),
+    "a loop is read forwards": ("a scan from the last", Code(read.Reader.loop, "scan.reverse, None", "False, None")),
     # captures
     "variables of one value are one": (
         "two variables of one value",

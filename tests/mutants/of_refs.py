@@ -89,8 +89,8 @@ MUTANTS = {
         "refs in blocks",
         Code(
             read.Reader.loop,
-            "after = [*results[:carry], *contents(states)]",
-            "after = [*results[:carry], *contents(kept)]",
+            "after = [*results[: scan.carry], *contents(states)]",
+            "after = [*results[: scan.carry], *contents(kept)]",
         ),
     ),
     "a scan loses the rows that it wrote": (

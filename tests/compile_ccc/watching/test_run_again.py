@@ -4,12 +4,17 @@ Every function is linear in x, so its slope is its value at 1, which plain Pytho
 """
 
 from collections import OrderedDict
+from functools import partial
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
+import combinators as C
 from combinators.errors import UnsupportedError
+from compile_ccc import function
 from tangents import grad
 
 pytestmark = pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
@@ -129,6 +134,53 @@ def test_changes_are_made_once_in_a_call(name):
     f, state = MAKERS[name]()
     derivative = grad(f)
     assert ([float(derivative(2.0, 1)) for _ in range(times)], repr(state())) == right
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def summed(x, k):
+    return x * k.sum()
+
+
+summed.defvjp(lambda x, k: (summed(x, k), None), lambda k, _, g: (g * np.asarray(k).sum(),))
+KNOWN = jnp.array([2.0, 3.0])  # which has to be known where the rule is called
+
+
+def in_a_list_of_the_program(x):
+    seen = []
+
+    def step(y):
+        seen.append(y)
+        return summed(y, KNOWN) * len(seen)
+
+    return function(step, C.Tensor())(x)
+
+
+def in_a_variable_of_the_program(x):
+    count = 0.0
+
+    def step(y):
+        nonlocal count
+        count += 1.0
+        return summed(y, KNOWN) * count
+
+    return function(step, C.Tensor())(x)
+
+
+def in_the_module(x):
+    def step(y):
+        global calls
+        calls += 1
+        return summed(y, KNOWN) * calls
+
+    return function(step, C.Tensor())(x)
+
+
+@pytest.mark.parametrize("f", [in_a_list_of_the_program, in_a_variable_of_the_program, in_the_module])
+def test_so_are_changes_of_a_function_value(f):
+    global calls
+    calls = 0
+    assert grad(f)(1.0) == KNOWN.sum()
+    assert calls == (f is in_the_module)
 
 
 def test_a_variable_that_is_only_set_is_set_by_each_call():
