@@ -207,7 +207,7 @@ class _Walk:
         names = names_of(f.__code__)
         is_own = names.stored or names.noted or (holds_containers and names.changes)
         own = Same(f) if is_own else None
-        return (f.__code__, captured, read, self.modules(f, cells), own, *defaults)
+        return (f.__code__, captured, read, self.modules(f, contents), own, *defaults)
 
     def modules(self, f: types.FunctionType, cells: list[Any]) -> Hashable:
         """The attributes that a function may read of the user's modules."""
