@@ -28,8 +28,7 @@ _last: WeakKeyDictionary[Any, Hashable] = WeakKeyDictionary()  # what a rule was
 _LONG = 1024  # containers of more parts are data, and hold no functions
 _NOTHING = PLAINEST.union(DESCRIPTORS, (types.ModuleType, types.BuiltinFunctionType, np.ndarray))  # what holds none
 _ABOUT = frozenset({"__annotations__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"})  # of classes
-_METHODS = {types.FunctionType, types.MethodType, property, staticmethod, classmethod}
-_CALLERS = frozenset({*_METHODS, type, tuple, list, dict, set, frozenset})
+_CALLERS = frozenset({types.FunctionType, types.MethodType, type, tuple, list, dict, set, frozenset})
 _CONTAINERS = (Mapping, Sequence, Set)
 _NO_CALLERS = (*PLAIN, np.ndarray, jax.Array, Opaque, Closure, Interned)  # values that hold no Python function
 
