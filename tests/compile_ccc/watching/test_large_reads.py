@@ -11,7 +11,7 @@ import pytest
 
 from tangents import grad
 
-COUNT, BOUND = 100_000, 1800
+COUNT, BOUND = 100_000, 1900
 
 
 def floats():

@@ -48,7 +48,7 @@ def grows_linearly(count):
 
 
 def test_tracing_visits_each_let_once(visits):
-    for module, name in [("compile_ccc.reading.read", "check_effects"), ("compile_ccc.translate", "_expression")]:
+    for module, name in [("compile_ccc.reading.read", "sources"), ("compile_ccc.translate", "_expression")]:
         for n in (100, 1_000, 10_000):
             assert visits(module, name, lambda n=n, name=name: trace(chain(n, name), F32)) == n
 
@@ -68,10 +68,11 @@ def test_evaluation_visits_each_combinator_once(visits):
 
 @pytest.mark.parametrize("functions", SPACES)
 def test_representation_visits_each_combinator_once(functions, visits):
+    """But for the two projections in the product of each second let: a product of variables is one rule."""
     for n in (100, 1_000):
         term = trace(chain(n), F32).term
         run = lambda t=term: jax.make_jaxpr(value_and_pullback(t, functions))(x)
-        assert visits("tangents.represent", "rep", run) == size(term)
+        assert visits("tangents.represent", "rep", run) == size(term) - 2 * (n // 2)
 
 
 @pytest.mark.parametrize("functions", SPACES)
