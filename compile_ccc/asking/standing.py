@@ -186,7 +186,7 @@ def _change(x: Any, references: int = 0) -> None:
         return
     if not isinstance(array := number.pair[0], np.ndarray):
         return
-    if number.place is not None or array.base is not None or not 0 < references <= _references[0]:
+    if number.place is not None or array.base is not None or not 0 < references <= _ALONE:
         asked.want(x)
         raise TypeError("a tracer does not change")
 
@@ -205,21 +205,19 @@ def _in_place(name: str) -> Callable[..., Any]:
 
 
 class _Counted:
-    """What counts who has it when it is changed in place."""
+    """What becomes, when it is changed in place, the number of references to it."""
 
     def __iadd__(self, other: Any) -> Any:
-        references = sys.getrefcount(self)
-        _references.append(references)
-        return self
+        return sys.getrefcount(self)
 
 
-def _count() -> None:
-    alone = _Counted()
-    alone += 1
+def _alone() -> int:
+    variable: Any = _Counted()
+    variable += 1
+    return variable
 
 
-_references: list[int] = []  # to what one variable has
-_count()
+_ALONE = _alone()  # the references to what one variable has
 
 
 for _kind in (KnownArray, KnownScalar, Computed):
