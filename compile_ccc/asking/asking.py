@@ -12,7 +12,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -27,30 +26,10 @@ from compile_ccc.asking.answers import Answers, Given, behind
 from compile_ccc.asking.beside import Beside
 from compile_ccc.asking.ruled_calls import Ruled
 from compile_ccc.asking.standing import kind
-from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running, ways
+from compile_ccc.asking.tracers import Asking, Known, asked_of, class_of, is_inexact, running, times_derived, ways
 from compile_ccc.asking.working_out import Unknown, is_known_function, worked_out
 from compile_ccc.carriers import is_carrier
 from compile_ccc.jaxprs import compat
-
-_order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
-
-
-class derived:
-    """Inside of the `with`, one operation takes so many derivatives of what is traced."""
-
-    def __init__(self, times: int):
-        self._times = times
-
-    def __enter__(self) -> None:
-        self._token = _order.set(self._times)
-
-    def __exit__(self, *error: Any) -> None:
-        _order.reset(self._token)
-
-
-def times_derived() -> int:
-    """How many derivatives are taken of what is traced now."""
-    return _order.get()
 
 
 class Asked:
@@ -75,7 +54,7 @@ class Asked:
         self.differentiates = bool(varied)
         stand = lambda place: place not in varied and (self.differentiates or place < captured)
         self.beside = Beside(values, stand)
-        self._order = _order.get()
+        self._order = times_derived()
         self.numbers = numbers  # whether Python has numbers that may be others in the next call
         self.level: int | None = 0  # within how many rules the trace is; None for a function, whose rule counts
 
@@ -242,6 +221,11 @@ class Asked:
         told = [self._class_at(self._places[v]) for v in variables if v in self._places]
         if not all(own is None or issubclass(own, jax.Array) for own in told):
             self.want(tracer)
+
+    def look_at_all(self) -> None:
+        """Notes that Python was told the classes of all inputs."""
+        for place in range(len(self._values)):
+            self._class_at(place)
 
     def _class_at(self, place: int) -> type | None:
         """What Python is told that an input is; None if it is varied."""

@@ -7,6 +7,7 @@ inputs behind them become code, unless all are arrays of JAX's.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ class KnownArray(Known):
             _is_told(self)
         if name in _CHANGING and by_users():
             _change(self)
+        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+            return own
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
@@ -47,6 +50,10 @@ class KnownScalar(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and by_users() and _is_told(self):
             raise AttributeError(f"a number has no attribute {name!r}")
+        if name in _CHANGING and by_users():
+            _change(self)
+        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+            return own
         return super().__getattribute__(name)
 
 
@@ -76,6 +83,8 @@ class Computed(Asking):
             _look(self)
         if name in _CHANGING and by_users():
             _change(self)
+        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+            return own
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
 
@@ -94,7 +103,8 @@ class Computed(Asking):
 NUMBERS = frozenset({int, float, complex})
 _SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
 _OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
-_CHANGING = frozenset({"sort"})  # methods that change an array of NumPy, and give another one of JAX
+_CHANGING = frozenset({"sort", "view"})  # of an array of NumPy's they change or share the memory, of JAX's they do not
+_OF_NUMBERS = frozenset({"dtype", "itemsize", "nbytes"})  # what an array says of its numbers
 _PLAIN = (bool, int, float, complex, np.ndarray, np.generic, np.dtype, type, str, slice, tuple, type(None), type(...))
 
 
@@ -114,6 +124,20 @@ def _is_told(tracer: Any) -> bool:
     """Notes that Python is told of an input's class; whether there is one that tells."""
     asked = asked_of(tracer)
     return asked is not None and asked.class_of(tracer) is not None
+
+
+def _of_numbers(tracer: Any, name: str) -> Any:
+    """What NumPy says of the numbers that it has, which may be of 64 bits where the program's are of 32; else None."""
+    asked = asked_of(tracer)
+    if asked is None or not asked.differentiates or jax.config.read("jax_enable_x64"):
+        return None
+    number = asked.beside.number(tracer)
+    if number is None or not isinstance(number.pair[0], np.ndarray | np.generic):
+        asked.look_at_all()
+        return None
+    read = operator.attrgetter(name)
+    asked.beside.tell(tracer, read, own := read(number.pair[0]))
+    return own
 
 
 def _look(tracer: Any) -> None:
@@ -184,8 +208,8 @@ def _change(x: Any, references: int = 0) -> None:
     asked = asked_of(x)
     if asked is None or (number := asked.beside.number(x)) is None:
         return
-    if not isinstance(array := number.pair[0], np.ndarray):
-        return
+    if not isinstance(array := number.pair[0], np.ndarray if references else np.ndarray | np.generic):
+        return  # another number takes the place of one
     if number.place is not None or array.base is not None or not 0 < references <= _ALONE:
         asked.want(x)
         raise TypeError("a tracer does not change")

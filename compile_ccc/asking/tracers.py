@@ -49,6 +49,27 @@ ways: ContextVar[Way | None] = ContextVar("the way that is traced", default=None
 running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's, which it holds
 
 
+_order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
+
+
+class derived:
+    """Inside of the `with`, one operation takes so many derivatives of what is traced."""
+
+    def __init__(self, times: int):
+        self._times = times
+
+    def __enter__(self) -> None:
+        self._token = _order.set(self._times)
+
+    def __exit__(self, *error: Any) -> None:
+        _order.reset(self._token)
+
+
+def times_derived() -> int:
+    """How many derivatives are taken of what is traced now."""
+    return _order.get()
+
+
 class Asking(jax_traces.Tracer):
     """A tracer of a trace with known inputs: Python may ask it for its value."""
 

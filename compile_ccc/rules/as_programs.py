@@ -50,14 +50,15 @@ def with_tangents(
 
     Each of the `rules` is for the tangents of these operands: the first for all that there can be, the last for fewer,
     where no others arrive.  Of what is held, of operands and of tangents, it gives the results, and those of their
-    tangents that are not said to be `zeros`.
+    tangents that are not said to be `zeros`.  What is held is a pair: what the rules alone captured, and the rest, by
+    which there is no derivative.
     """
     every, *_, some = (*rules, *rules)
     call = jax.custom_jvp(value)
 
     def of_tangents(primals: Any, tangents: Any) -> Any:
         (held, operands), (of_held, given) = primals, tangents
-        if not all(isinstance(t, SymbolicZero) for t in jax.tree.leaves(of_held)):
+        if not all(isinstance(t, SymbolicZero) for t in jax.tree.leaves(of_held[1])):
             raise compat.knows_no_closed_over()
         is_zero = [isinstance(t, SymbolicZero) for t in given]
         fits = all(p or zero for p, zero in zip(some, is_zero, strict=True))

@@ -141,9 +141,9 @@ def with_rule_as_program(
     some = every if varied is None else tuple(v and r for v, r in zip(varied, every, strict=True))
     found = {present: rule_for(present) for present in dict.fromkeys((every, some))}  # this one last
     numbered = enumerate((present, rule) for present, (rule, _) in found.items())  # without what they captured
-    programs = {present: lambda held, xs, i=i, rule=rule: rule(held[i], xs) for i, (present, rule) in numbered}
+    programs = {present: lambda held, xs, i=i, rule=rule: rule(held[1][i], xs) for i, (present, rule) in numbered}
     call = with_tangents(lambda _, operands: list(fun.call_wrapped(*operands)), programs)
-    return call([captured for _, captured in found.values()], operands)
+    return call([[], [captured for _, captured in found.values()]], operands)
 
 
 def emptied(f: Any) -> None:

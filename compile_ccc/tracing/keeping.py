@@ -20,10 +20,9 @@ from combinators.types import Tensor, Type
 from compile_ccc.again import Run
 from compile_ccc.asking import often
 from compile_ccc.asking.answers import NO_ANSWERS
-from compile_ccc.asking.asking import times_derived
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.asking.ruled_calls import levels_of, undone_by
-from compile_ccc.asking.tracers import class_of
+from compile_ccc.asking.tracers import class_of, times_derived
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured

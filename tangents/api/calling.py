@@ -17,7 +17,7 @@ from combinators.terms import Eval
 from combinators.types import Tensor, pack, type_of
 from combinators.values import Closure
 from compile_ccc.arrow import closed_over_static
-from compile_ccc.asking.asking import derived
+from compile_ccc.asking.tracers import derived
 from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.function import Found
 from tangents.api.asked import Located, asked_arguments, dispatched, is_one, named

@@ -16,8 +16,8 @@ from combinators.text.outline import outline
 from combinators.types import no_types, pack
 from combinators.values import Closure
 from compile_ccc.arrow import closure_of
-from compile_ccc.asking.asking import derived
 from compile_ccc.asking.ruled_calls import asking_in_rules
+from compile_ccc.asking.tracers import derived
 from compile_ccc.operators import on_leaves
 from tangents.api.auxiliary import called, check_pair, setting_aside
 from tangents.api.derivatives import gradient
