@@ -23,6 +23,7 @@ from combinators.types import same_type, shape_struct, type_of
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.programs import Program
 from compile_ccc.jaxprs.recorder import written
+from compile_ccc.rules.last_run import LastRun
 from compile_ccc.rules.prefixes import checked
 from tangents.primitives.missing import reason
 
@@ -47,6 +48,7 @@ def delegated(
     the program of the primitive alone.
     """
     trees: list[Any] = []
+    last = LastRun(dict(term.params))
 
     def forward(*arguments: Any) -> Any:
         def of_asked(*values: Any) -> list[Any]:
@@ -56,7 +58,9 @@ def delegated(
             compat.check_closed_over(dict(term.params), asked)
             return jax.tree.leaves(bind(checked(term), tuple(full)))
 
+        last.forget()
         y, pb = jax.vjp(of_asked, *(arguments[i] for i in asked))
+        last.keep()
         residuals, tree = jax.tree.flatten(pb)
         trees[:] = [tree, [type_of(r) for r in y], [type_of(r) for r in residuals]]
         return [*y, *residuals]
@@ -65,6 +69,7 @@ def delegated(
         def pull(*values: Any) -> Any:
             residuals, cotangents = values[: len(trees[2])], dict(zip(present, values[len(trees[2]) :], strict=True))
             g = [cotangents[i] if i in cotangents else compat.zero(t) for i, t in enumerate(trees[1])]
+            last.restore()
             found = trees[0].unflatten(residuals)(g)
             return [_of_dtype(types[i].dtype, c) for i, c in zip(asked, found, strict=True)]
 
