@@ -11,7 +11,9 @@ import numpy as np
 
 import combinators as C
 from combinators.identity import rules
+from combinators.memo import clear_caches
 from compile_ccc.asking import beside, standing
+from compile_ccc.rules import last_run
 from compile_ccc.tracing import arguments, stage
 from compile_ccc.tracing.keeping import Tracee
 from compile_ccc.watching import before, handed, places, rebuilt, watch
@@ -166,8 +168,7 @@ def ruled_by_a_class() -> Any:
     return first + in_turn(derivative, (1.0,))
 
 
-class Kind(IntEnum):
-    CUBE = 3
+Kind = IntEnum("Kind", {"CUBE": 3})
 
 
 def changed_by_a_part() -> Any:
@@ -198,6 +199,18 @@ def sorted_in_place() -> Any:
     return in_turn(grad(f), (jnp.float32(1.0), np.array([3.0, 1.0], np.float32)))
 
 
+def said_by_numpy() -> Any:
+    clear_caches()
+    return in_turn(grad(lambda x, a: x * a.itemsize), (1.0, np.ones(2)), (1.0, np.ones(2, np.float32)))
+
+
+def kept_by_a_rule() -> Any:
+    f = jax.custom_vjp(lambda x, y: x * y)
+    kept = lambda x, y: (x.value * y.value, (y.value if x.perturbed else None, x.value if y.perturbed else None))
+    f.defvjp(kept, lambda r, g: tuple(None if v is None else g * v for v in r), symbolic_zeros=True)
+    return in_turn(grad(lambda y: f(2.0, y) + f(y, y)), (5.0,))
+
+
 def member() -> Any:
     return in_turn(grad(lambda x, kind: x**3 if kind is Kind.CUBE else x), (1.0, Kind.CUBE))
 
@@ -219,9 +232,16 @@ CHECKS = {
     "an array, sorted in place": comes_to([2.0], sorted_in_place),
     "a class that a rule reads": comes_to([2.0, 2.0, 5.0], ruled_by_a_class),
     "a member of an enumeration": comes_to([3.0], member),
+    "what NumPy says of its numbers": comes_to([8.0, 4.0], said_by_numpy),
+    "what a rule keeps": comes_to([2.0 + 10.0], kept_by_a_rule),
 }
 
 MUTANTS = {
+    "the program says it for NumPy": (
+        "what NumPy says of its numbers",
+        Code(standing._of_numbers, "own := read(number.pair[0])", "own := read(tracer.aval.dtype)"),
+    ),
+    "another run's is kept": ("what a rule keeps", Code(last_run.LastRun.keep, "if store", "if not store")),
     "a list is not put back": (
         "what is changed, run once more",
         Code(watch.Watch.restore, "and not _same(container, parts)", "and False"),
