@@ -90,8 +90,7 @@ _ASKS = _Complaint(
     "control flow and shapes that do not depend on traced values",
     "use jnp.where or lax.cond; an argument has its value outside of jax.jit, vmap, loops and checkpoint, a "
     "captured int always has, and in rules of derivatives cotangents have none",
-    words="This concrete value was not available"  # shapes, static arguments, keys of dicts, text
-    "|unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber|KnownScalar|KnownArray|Computed)'"
+    words="This concrete value was not available"  # shapes, static arguments, text
     r"|was not hashable: \(?JitTracer"
     "|Only integer scalar arrays can be converted to a scalar index"
     "|Shapes must be 1D sequences of concrete values"
@@ -103,6 +102,15 @@ _ASKS = _Complaint(
         jax.errors.TracerIntegerConversionError,
         jax.errors.NonConcreteBooleanIndexError,
     ),
+)
+_HASHES = _Complaint(
+    TracedBranchError,
+    "Python needs the hash of a traced array",
+    "keys of dictionaries, parts of sets, and arguments of cached functions that are not differentiated",
+    "take the value of an argument, as table[float(x)] does; inside of jax.jit and vmap, loops and checkpoint it has "
+    "none: there, index an array, or use jnp.select",
+    words="unhashable type: '(DynamicJaxprTracer|Asking|Known|KnownNumber|KnownScalar|KnownArray|Computed)'",
+    got=lambda text: "an array of the program, which has a value and no hash",
 )
 _COMPLAINTS = (
     _Complaint(
@@ -120,6 +128,7 @@ _COMPLAINTS = (
         "in a branch of lax.cond; or a loop of lax; else sys.setrecursionlimit",
         types=(RecursionError,),
     ),
+    _HASHES,
     _ASKS,
     _Complaint(
         MissingRuleError,
@@ -210,4 +219,6 @@ def holds_array(error: Exception) -> bool:
 
 def asks_for_number(error: Exception) -> bool:
     """Whether Python or JAX needs the value of a tracer."""
-    return isinstance(error, TracedBranchError) or (isinstance(error, _CAUGHT) and _ASKS.means(error))
+    return isinstance(error, TracedBranchError) or (
+        isinstance(error, _CAUGHT) and (_HASHES.means(error) or _ASKS.means(error))
+    )

@@ -194,15 +194,22 @@ def _value_and_pullback(
 def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
     type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
     if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
-        is_complex = isinstance(type, Tensor) and jnp.issubdtype(type.dtype, np.complexfloating)
         raise NotDifferentiableError(
             f"the gradient is asked of a function whose {part} is no {'complex' if holomorphic else 'real'} scalar",
             expected=f"a scalar of a {'complex' if holomorphic else 'floating-point'} dtype",
-            got=type,
-            hint="of a complex result, take the absolute value or a part, or set holomorphic; vjp takes any cotangent"
-            if is_complex
-            else "sum it up, or use vjp, whose pullback takes a cotangent of any shape",
+            got="None, as of a function that returns nothing" if value is None else type,
+            hint=_towards_a_scalar(value, type),
         )
+
+
+def _towards_a_scalar(value: Any, type: Any) -> str:
+    if value is None:
+        return "return the value whose gradient is asked for"
+    if isinstance(type, Tensor) and jnp.issubdtype(type.dtype, np.complexfloating):
+        return "of a complex result, take the absolute value or a part, or set holomorphic; vjp takes any cotangent"
+    if isinstance(type, Tensor) and not type.shape:
+        return "a whole number or a truth value does not vary: return the number of a floating-point dtype behind it"
+    return "sum it up, or use vjp, whose pullback takes a cotangent of any shape"
 
 
 def _no_listed_function(types: Any, space: Space) -> None:

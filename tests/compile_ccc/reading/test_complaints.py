@@ -1,5 +1,6 @@
 """What JAX and Python refuse while they trace is an error of ours, with the user's line and what to do about it."""
 
+import functools
 import linecache
 
 import jax
@@ -13,6 +14,7 @@ from combinators.errors import (
     BudgetError,
     CompositionError,
     LoopError,
+    NotDifferentiableError,
     TracedBranchError,
     UnsupportedError,
 )
@@ -57,6 +59,20 @@ def test_what_is_traced_has_no_value(name):
             run()
         assert caught.value.line.startswith(f"test_complaints.py:{f.__code__.co_firstlineno}")
         assert "argument" in caught.value.hint
+
+
+@pytest.mark.parametrize("f", [lambda x: {3.0: 1.0}[x] * x, lambda x: len({x}) * x, functools.lru_cache(lambda x: x)])
+def test_what_is_differentiated_has_a_value_and_no_hash(f):
+    with pytest.raises(TracedBranchError, match="hash") as caught:
+        grad(lambda x: f(x))(3.0)
+    assert "float(x)" in caught.value.hint
+    assert grad(lambda x: {3: 2.0}[int(x)] * x)(3.0) == 2.0
+
+
+def test_a_function_without_a_result_is_told():
+    with pytest.raises(NotDifferentiableError) as caught:
+        grad(lambda x: None)(1.0)
+    assert "None" in caught.value.got and "return" in caught.value.hint
 
 
 def endless(x):
