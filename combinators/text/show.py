@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 import jax
 import jax.core
+import jax.extend.linear_util as linear_util
 import wadler_lindig as wl
 
 from combinators import terms
@@ -209,5 +210,7 @@ def _value(value: Any) -> str:
 
 
 def _param(param: Any) -> str:
+    if isinstance(param, linear_util.WrappedFun):
+        return param.debug_info.func_name
     text = " ".join(str(param).split())
     return text if len(text) <= 60 else f"{type(param).__name__}(…)"
