@@ -18,11 +18,11 @@ class LastRun:
     """The last run forward of the rule in the parameters of an operation, if it is one that has a rule."""
 
     def __init__(self, params: Mapping[str, Any]):
-        thunk = params.get("fwd_jaxpr_thunk")
+        thunk: Any = params.get("fwd_jaxpr_thunk")
         memoized = {name: cell.cell_contents for name, cell in cells(thunk.f)} if _is_wrapped(thunk) else {}
         program = {name: cell.cell_contents for name, cell in cells(memoized["fn"])} if "fn" in memoized else {}
         self._programs: dict[Any, Any] = memoized.get("cells", {})
-        forward = program.get("fwd")
+        forward: Any = program.get("fwd")
         self._stores = [store for store in forward.stores if store is not None] if _is_wrapped(forward) else []
         self._kept: list[Any] = []
 
