@@ -283,7 +283,7 @@ MUTANTS = {
     ),
     "nobody counts names": (
         "what is computed, changed under two names",
-        Code(standing._change, "not 0 < references <= _references[0]", "not references"),
+        Code(standing._change, "not 0 < references <= _ALONE", "not references"),
     ),
     "arrays are sorted as JAX does": (
         "an array, sorted in place",

@@ -66,5 +66,5 @@ def test_a_test_does_not_collect_what_others_left():
     own = Cycle()
     own.itself = own
     assert gc.get_freeze_count() > 10_000
-    assert len(gc.get_objects()) < 10_000
+    assert len(gc.get_objects()) < gc.get_freeze_count() / 2
     assert any(isinstance(object, Cycle) for object in gc.get_objects())
