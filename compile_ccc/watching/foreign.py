@@ -139,6 +139,8 @@ def fixed_parts(form: Any) -> Iterator[Any]:
     while waiting:
         form = waiting.pop()
         kind, fixed = form.node_data() or (None, None)
-        if fixed is not None and package(kind.__module__) not in QUIET:
+        if kind is dict:
+            yield from [key for key in fixed if type(key) not in PLAINEST]
+        elif fixed is not None and package(kind.__module__) not in QUIET:
             yield fixed
         waiting += form.children()
