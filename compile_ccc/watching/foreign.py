@@ -140,7 +140,7 @@ def fixed_parts(form: Any) -> Iterator[Any]:
         form = waiting.pop()
         kind, fixed = form.node_data() or (None, None)
         if kind is dict:
-            yield from [key for key in fixed if type(key) not in PLAINEST]
+            yield from [key for key in fixed or () if type(key) not in PLAINEST]
         elif fixed is not None and package(kind.__module__) not in QUIET:
             yield fixed
         waiting += form.children()
