@@ -102,7 +102,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "enviro
     flags(has_aux=has_aux)
     no_types(primals)
     if has_aux:
-        with called(primals) as back:
+        with called(fun, primals) as back:
             return back(_vjp(setting_aside(fun, primals, tuple(range(len(primals)))), primals, True, functions))
     return _vjp(fun, primals, False, functions)
 

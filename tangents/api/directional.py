@@ -47,7 +47,7 @@ def jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: 
     t = tangents_from_public(pack(tuple(tangents)), x)
     if not has_aux:
         return _value_and_tangent(False, closure_of(fun, arguments), x, t)
-    with called(arguments) as back:
+    with called(fun, arguments) as back:
         f = setting_aside(fun, arguments, tuple(range(len(arguments))))
         return back(_value_and_tangent(True, closure_of(f, arguments), x, t))
 

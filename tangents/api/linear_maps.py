@@ -98,7 +98,7 @@ def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     flags(has_aux=has_aux)
     no_types(primals)
     require_known(jax.tree.leaves(primals, is_leaf=is_unknown))
-    with called(primals) as back:
+    with called(fun, primals) as back:
         f = setting_aside(fun, primals, tuple(range(len(primals)))) if has_aux else fun
         y, linear = _value_and_derivative(has_aux, closure_of(f, primals), primals)
         value, *aux = y if has_aux else (y,)
