@@ -135,7 +135,7 @@ class Ruled(Traced):
         return found or plainly(primitive, _seen(fun, asked, operands), fwd, bwd, operands, **params)
 
 
-def _with_integers(functions: Sequence[Any], step: int) -> Sequence[Any]:
+def _with_integers(functions: tuple[Any, ...], step: int) -> tuple[Any, ...]:
     """A call's functions, of which the first and the rule have Python's integers as they are, not as operands.
 
     So JAX runs rules where there is no trace: an axis, or a number of decimals, may be code of what they call.  The
@@ -146,7 +146,7 @@ def _with_integers(functions: Sequence[Any], step: int) -> Sequence[Any]:
     if not integers:
         return functions
     of_rule = {step * i: x for i, x in integers.items()}
-    return [_given(f, tuple(integers.items())), _given(rule, tuple(of_rule.items())), *others, operands]
+    return _given(f, tuple(integers.items())), _given(rule, tuple(of_rule.items())), *others, operands
 
 
 @linear_util.transformation2
