@@ -94,12 +94,13 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if folded is not None:
                 return self.wire(folded)
         types = tuple([wire.aval for wire in wires])
+        by_jax = compat.has_named_axes()
         if primitive.is_high(*types, **params):
             if not compat.keeps_rule(params):
                 with jex.set_current_trace(self):
                     return primitive.to_lojax(*wires, **params)
-            self.is_high = True
-        if compat.is_written_by_jax(primitive):
+            self.is_high, by_jax = True, by_jax or compat.is_object(params)
+        if by_jax:
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
             results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self.setting))
