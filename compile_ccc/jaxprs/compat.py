@@ -279,4 +279,4 @@ def _written(primitive: jex.Primitive, f: Any, *like: Any) -> dict[str, Any]:
     """The parameters of an operation, read off the program that JAX writes of f."""
     with jax.disable_jit(False):
         program = jax.make_jaxpr(f)(*like)
-    return [eqn.params for eqn in program.eqns if eqn.primitive is primitive][0]
+    return next(eqn.params for eqn in program.eqns if eqn.primitive is primitive)

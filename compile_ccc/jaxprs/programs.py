@@ -130,7 +130,7 @@ class Program:
 
     @cached_property
     def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int], set[str]]:
-        """The literals that it reads, its steps, the places of its outputs, names of operations: what a copy of it takes.
+        """The literals that it reads, its steps, the places of its outputs, names of operations: what a copy takes.
 
         A step is an equation with the places of its operands and the types of its results.  Variables have the first
         places, then come literals, then results in their order.

@@ -78,7 +78,7 @@ class Compiled(Runs):
         program = self.programs.get(key)
         if program is None:
             program = record(f, *leaves, name=self._f.__name__)
-            if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
+            if True not in [isinstance(constant, jax.core.Tracer) for constant in program.constants]:
                 self.programs.put(key, program)
         return inlined(program, leaves)
 

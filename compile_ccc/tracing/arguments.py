@@ -197,18 +197,15 @@ def _is_dtype(leaf: Any) -> bool:
 
 def parameter_name(f: Callable[..., Any], arity: int) -> str:
     """How a λ-term calls the argument of f: the parameter's own name if there is one."""
-    try:
-        names = _parameters(f)
-    except (TypeError, ValueError):
-        return "x"
-    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
-
-
-def _parameters(f: Callable[..., Any]) -> list[str]:
     plain, given = _plain(f)
     if plain is None or plain.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        return list(inspect.signature(f).parameters)
-    return list(plain.__code__.co_varnames[given : plain.__code__.co_argcount + plain.__code__.co_kwonlyargcount])
+        try:
+            names = tuple(inspect.signature(f).parameters)
+        except (TypeError, ValueError):
+            return "x"
+    else:
+        names = plain.__code__.co_varnames[given : plain.__code__.co_argcount + plain.__code__.co_kwonlyargcount]
+    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
 
 
 def _plain(f: Any) -> tuple[types.FunctionType | None, int]:

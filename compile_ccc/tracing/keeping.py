@@ -186,7 +186,7 @@ class Tracee:
             often.note(self.program, self.f, self.captured.names, self.dom, result.fixed, self.inputs)
         key = self.key(result.fixed)
         holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
-        if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
+        if not lasting or True in [isinstance(value, jax.core.Tracer | FunctionValue) for value in holds]:
             return replace(result, read=Watch(reason=_AROUND))
         changed = any(left) or bool(result.written) or not before.holds() or not self.captured.watch.holds()
         after = reached(ran, [*self.captured.kept, *roots[1:]])
@@ -218,11 +218,11 @@ def _keep(key: Any, result: Traced, captured: Captured) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
     objects, shared = captured.kept, [(i, captured.shared[i]) for i in result.shared]
     owners = {id(owner) for owner, *_ in result.read.attributes}
-    if any(id(value) in owners for value in objects):
+    if not owners.isdisjoint(map(id, objects)):
         return  # what is watched of them would keep them alive
     drop, at_the_end = _kept.drop, sys.is_finalizing
     try:
-        references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
+        references = tuple([weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects])
     except TypeError:
         return
     has_others = result.answers is not None or shared

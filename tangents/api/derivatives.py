@@ -141,11 +141,10 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     if spec.has_aux:
         check_pair(result)
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
-    _check_scalar(value, part, spec.holomorphic)
-    seed = type_of(value).dtype.type(1)
+    seed = _scalar(value, part, spec.holomorphic).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    gradients = tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    gradients = tuple([alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked])
     whole = gradients[0] if spec.one else gradients
     return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
 
@@ -191,7 +190,8 @@ def _value_and_pullback(
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
-def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
+def _scalar(value: Any, part: str, holomorphic: bool) -> Tensor:
+    """The type of what is differentiated.  Raises `NotDifferentiableError` if it is no scalar of that kind."""
     type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
     if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
         raise NotDifferentiableError(
@@ -200,6 +200,7 @@ def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
             got="None, as of a function that returns nothing" if value is None else type,
             hint=_towards_a_scalar(value, type),
         )
+    return type
 
 
 def _towards_a_scalar(value: Any, type: Any) -> str:

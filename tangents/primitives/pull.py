@@ -17,7 +17,7 @@ from combinators.memo import remembered
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, of_aval
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recorder import Wire, aval_of
 from compile_ccc.jaxprs.recording import operation, record, run, setting
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 from tangents.primitives.delegate import Refused, delegated
@@ -52,7 +52,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if Held in map(type, marked):
         arguments = [a.value if isinstance(a, Held) else a for a in marked]
         asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
-    types = tuple(map(aval_of, arguments))
+    types = tuple([a.aval if type(a) is Wire else aval_of(a) for a in arguments])
     rule = _programs(term, row_of(term), asked, types, setting())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]

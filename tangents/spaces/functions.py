@@ -50,7 +50,7 @@ def check_environments(x: Any, space: Space) -> None:
     Raises `NotDifferentiableError`.  A black box that a function captured is no part of what is asked for.
     """
     functions = jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Closure))
-    if any(is_black_box(f) and not space.is_leaf(f) for f in functions):
+    if True in [is_black_box(f) and not space.is_leaf(f) for f in functions]:
         raise NotDifferentiableError(
             "the cotangent of the environment of a black box is asked for, and nobody looks inside",
             expected="a function whose code is known",
