@@ -36,9 +36,8 @@ class Wire(jax.core.Tracer):
 
     __slots__ = ("atom", "recorder")
 
-    def __init__(self, recorder: Recorder, atom: Any):
-        super().__init__(recorder, atom.aval)
-        self.atom, self.recorder = atom, recorder
+    atom: Any
+    recorder: Recorder
 
     @property
     def parent(self) -> Any:
@@ -74,9 +73,17 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, _NUMBERS):
-            return Wire(self, literal_of(value))
-        self.constants[id(value)] = (wire := Wire(self, jex.Var(aval_of(value)))), value
+            return self.values([literal_of(value)])[0]
+        (wire,) = self.values([jex.Var(aval_of(value))])
+        self.constants[id(value)] = wire, value
         return wire
+
+    def values(self, atoms: Sequence[Any]) -> list[Wire]:
+        """Variables and literals of the program as its values."""
+        wires = [Wire(self, atom.aval) for atom in atoms]
+        for wire, atom in zip(wires, atoms, strict=True):
+            wire.atom, wire.recorder = atom, self
+        return wires
 
     def wires(self, values: Iterable[Any]) -> list[Wire]:
         """Values as those of this program."""
@@ -135,7 +142,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
         if primitive.name in _NOTED:
             self._note(equation)
-        return [Wire(self, variable) for variable in variables]
+        return self.values(variables)
 
     def _note(self, equation: Any) -> None:
         if equation.primitive.name in compat.OF_REFS:
@@ -170,8 +177,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         for e, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
             if opened and (inner := compat.called(e)) is not None:
-                given_inside = [Wire(self, atom) for atom in operands]
-                atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
+                atoms += map(_atom, self.copy(Program.of(inner), self.values(operands)))
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
@@ -180,7 +186,8 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if noted and e.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
-        return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
+        made = iter(self.values([atoms[i] for i in outputs if i >= n]))
+        return [given[i] if i < n else next(made) for i in outputs]
 
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:
@@ -206,7 +213,7 @@ class Tape:
         self._inputs = [jex.Var(leaf if type(leaf) is ShapedArray else aval_of(leaf)) for leaf in leaves]
         self.recorder = Recorder(opened)
         with jex.set_current_trace(self.recorder):
-            self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
+            self.result = f(*form.unflatten(self.recorder.values(self._inputs)))
 
     def has(self, value: Any) -> bool:
         """Whether a value is one of f's own."""
@@ -214,7 +221,7 @@ class Tape:
 
     def results(self, equation: Any) -> list[Wire]:
         """The results of an equation, as values of f."""
-        return [Wire(self.recorder, v) for v in equation.outvars]
+        return self.recorder.values(equation.outvars)
 
     def giving(self, values: Any, known: Sequence[Wire] = (), name: str = "program", silent: bool = False) -> Program:
         """The program of these values of f, from its arguments and from others of its values, which are known.

@@ -171,7 +171,7 @@ class Tracee:
         roots = self.roots()
         state = Before(roots)
         before = anew.after if state.watch.reason and anew is not None else state.watch
-        held = before.holds()
+        held = anew is not None and before.holds()
         left: list[bool] = []
 
         def undo() -> None:
@@ -194,7 +194,7 @@ class Tracee:
         result = replace(result, ran=ran, read=read)
         _anew.drop(key)
         if read.reason:  # the first time, it may be what is worked out once
-            certain = bool(after.reason) or (anew is not None and held)
+            certain = bool(after.reason) or held
             still = not (any(left) or result.written or state.moves) and state.watch.stands()
             _anew.put(
                 key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands(), state.keeps_large)

@@ -32,6 +32,7 @@ from tangents.cotangents.leaves import alike, dense, filled, placed, structs
 from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, hold_discrete, marks, release, split
 from tangents.operators import differential
 from tangents.represent import rep
+from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments, is_unknown
 from tangents.spaces.public import space_named
 from tangents.spaces.space import Space
@@ -80,11 +81,11 @@ def grad(
 def _gradient(
     f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, holomorphic: bool, alone: bool = False
 ) -> Any:
-    space_named(functions)
+    space = space_named(functions)
     flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
 
     def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
-        return _Spec(arity, asked, not is_tuple, has_aux, functions, alone, holomorphic)
+        return _Spec(arity, asked, not is_tuple, has_aux, space, alone, holomorphic)
 
     return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
 
@@ -124,14 +125,14 @@ class _Spec(NamedTuple):
     asked: tuple[int, ...]
     one: bool = True
     has_aux: bool = False
-    functions: str = "environment"
+    space: Space = ENVIRONMENT
     alone: bool = False  # without the value
     holomorphic: bool = False
 
 
 @differential
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    space = space_named(spec.functions)
+    space = spec.space
     arguments = [x] if spec.arity == 1 else list(x)
     check_environments([arguments[i] for i in spec.asked], space)
     marked = [(hold_discrete if i in spec.asked else hold)(a, space.is_leaf) for i, a in enumerate(arguments)]
