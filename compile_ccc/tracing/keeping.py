@@ -48,7 +48,7 @@ class _Kept:
     def holds(self, captured: Captured, inputs: list[Any], varied: set[int]) -> bool:
         if False in [captured.shared[i] is value for i, value in self.shared]:
             return False
-        live = all(object() is not None for object in self.objects) and self.traced.read.holds()
+        live = True not in [object() is None for object in self.objects] and self.traced.read.holds()
         return live and (self.traced.answers is None or self.traced.answers.hold(inputs, varied))
 
 
@@ -67,10 +67,9 @@ class _Anew:
     keeps_large: bool
 
 
-_kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_kept: Table[Any, tuple[_Kept, ...] | _Anew] = Table("traces", 1024)  # one for each path that Python took
 _met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
-_anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
 _CHANGES = "what it changes itself"
 _AROUND = "a value of a program that is being traced"
 _TRUTHS = (bool, np.bool_)  # of which there are two objects each
@@ -88,8 +87,9 @@ def _traced(tracee: Tracee) -> Traced:
     f, captured, dom, arity, given = tracee.f, tracee.captured, tracee.dom, tracee.arity, tracee.given
     fixed = tracee.code()
     key = tracee.key(fixed)
-    anew = _anew.get(key)
-    for kept in (_kept.get(key) or ()) if anew is None else ():
+    known = _kept.get(key) or ()
+    anew = known if isinstance(known, _Anew) else None
+    for kept in () if isinstance(known, _Anew) else known:
         if kept.holds(captured, tracee.inputs, tracee.varied):
             ran_before(kept.traced.ran)
             return kept.traced
@@ -97,7 +97,8 @@ def _traced(tracee: Tracee) -> Traced:
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots(), not anew.keeps_large)
         run = Run(partial(captured.undo, f, state))
-        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, run, state)
+        at_end = partial(settle, [f]) if anew.leaves else given.at_end
+        given = replace(given, at_end=at_end, run=run, before=state)
         if not anew.still:
             undone_by(run.undo)
         result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
@@ -153,7 +154,7 @@ class Tracee:
         self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any], before: Before
     ) -> tuple[Traced, Ran]:
         """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = self.given.for_run(at_end, Run(undo), before)
+        given = replace(self.given, at_end=at_end, run=Run(undo), before=before)
         undone_by(undo)
         new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
         with running() as ran:
@@ -192,11 +193,12 @@ class Tracee:
         after = reached(ran, [*self.captured.kept, *roots[1:]])
         read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
         result = replace(result, ran=ran, read=read)
-        _anew.drop(key)
+        if read.reason or anew is not None:
+            _kept.drop(key)
         if read.reason:  # the first time, it may be what is worked out once
             certain = bool(after.reason) or held
             still = not (any(left) or result.written or state.moves) and state.watch.stands()
-            _anew.put(
+            _kept.put(
                 key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands(), state.keeps_large)
             )
         else:
@@ -226,6 +228,7 @@ def _keep(key: Any, result: Traced, captured: Captured) -> None:
     except TypeError:
         return
     has_others = result.answers is not None or shared
-    others = [k for k in _kept.get(key) or () if k.traced.read.holds()] if has_others else []
+    known = _kept.get(key)
+    others = [k for k in known if k.traced.read.holds()] if has_others and isinstance(known, tuple) else []
     _kept.drop(key)
     _kept.put(key, (_Kept(result, references, shared), *others)[:_PATHS])

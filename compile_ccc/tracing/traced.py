@@ -74,9 +74,5 @@ class Given:
     run: Run | None = None
     before: Before | Still | None = None
 
-    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run, before: Before | Still) -> Given:
-        """The same for a run that ends like this."""
-        return Given(self.leaves, self.varied, self.own, self.order, at_end, run, before)
-
 
 NOT_GIVEN = Given()

@@ -22,8 +22,8 @@ from compile_ccc.jaxprs.recording import operation, record, run, setting
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 from tangents.primitives.delegate import Refused, delegated
 from tangents.primitives.missing import missing
-from tangents.rows.kinds import Constant
-from tangents.rows.table import Row, pull_of, row_at, row_of
+from tangents.rows.kinds import Constant, Rule, each
+from tangents.rows.table import Row, row_at, row_of
 from tangents.spaces.space import Represented
 
 
@@ -97,7 +97,8 @@ def _programs(
             arguments, rest = values[: len(types)], values[len(types) :]
             y, given = rest[: len(held)], rest[len(held) :]
             g = Sparse(zip(present, given, strict=True)) if forward.form != LEAF else given[0]
-            return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
+            pull = row.pull if isinstance(row, Rule) else each(*row)
+            return pull(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
 
         cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in present]
         return record(backward, *types, *results, *cotangents)
