@@ -25,7 +25,7 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
 
     That keeps its results by function and works on signatures, which takes ten times as long as to trace a short f.
     """
-    inputs = [_aval(t.shape, t.dtype, t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t for t in types]
+    inputs = [shaped(t.shape, t.dtype, t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t for t in types]
     wrapped = linear_util.wrap_init(f, debug_info=names("program", len(inputs), 0))
     jaxpr, _, constants = partial_eval.trace_to_jaxpr_dynamic(wrapped, inputs)
     if jaxpr.eqns:
@@ -34,7 +34,8 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
 
 
 @remembered(entries=4096)
-def _aval(shape: tuple[int, ...], dtype: Any, weak: bool) -> ShapedArray:
+def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> ShapedArray:
+    """JAX's type of arrays of this shape and dtype."""
     return ShapedArray(shape, dtype, weak_type=weak)
 
 

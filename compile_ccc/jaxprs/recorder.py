@@ -21,7 +21,6 @@ from jax.core import ShapedArray
 
 from combinators import staging
 from combinators.errors import UnsupportedError, user_line
-from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program, literal_of
@@ -287,11 +286,5 @@ def aval_of(leaf: Any) -> Any:
     if type(leaf) is Wire:
         return leaf.aval
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return shaped(leaf.shape, leaf.dtype, leaf.weak_type)
+        return staging.shaped(leaf.shape, leaf.dtype, leaf.weak_type)
     return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
-
-
-@remembered(entries=4096)
-def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> Any:
-    """JAX's type of arrays of this shape and dtype."""
-    return ShapedArray(shape, dtype, weak_type=weak)

@@ -26,7 +26,7 @@ from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Recorder, Tape, aval_of, current, shaped, written
+from compile_ccc.jaxprs.recorder import Recorder, Tape, aval_of, current, written
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
@@ -153,7 +153,7 @@ _type = attrgetter("aval")
 
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: shaped(x.shape[1:], aval_of(x).dtype), xs)
+    return jax.tree.map(lambda x: staging.shaped(x.shape[1:], aval_of(x).dtype), xs)
 
 
 def zeros(type: Any) -> Any:
