@@ -9,6 +9,7 @@ size of the batch and which operands have its axis in front, so that what is not
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import singledispatch
 from typing import Any
@@ -31,6 +32,7 @@ from combinators.errors import (
 )
 from combinators.meaning.conform import conform
 from combinators.meaning.recursion import Recurs
+from combinators.origins import NOWHERE
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -204,6 +206,19 @@ def leaked(type: Function) -> LeakedFunctionError:
 lam_p = jex.Primitive("lam")
 eval_p = jex.Primitive("eval")
 eval_p.multiple_results = True
+
+
+def made(
+    body: Any,
+    captured: Sequence[Any],
+    type: Function,
+    names: Sequence[str] = (),
+    rule: Any = None,
+    origin: Any = NOWHERE,
+) -> Any:
+    """The carrier of a function with this body, which captures operands of the program that is being traced."""
+    facts = {"type": type, "names": tuple(names) or ("",) * len(captured), "rule": rule, "origin": origin}
+    return lam_p.bind(*captured, body=body, batch=(), **facts)
 
 
 @lam_p.def_abstract_eval

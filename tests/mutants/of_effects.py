@@ -238,7 +238,7 @@ CHECKS = {
 MUTANTS = {
     "the program says it for NumPy": (
         "what NumPy says of its numbers",
-        Code(standing._of_numbers, "own := read(number.pair[0])", "own := read(tracer.aval.dtype)"),
+        Code(standing._answer, "own := read(number.pair[0])", "own := read(tracer.aval.dtype)"),
     ),
     "another run's is kept": ("what a rule keeps", Code(last_run.LastRun.keep, "if store", "if not store")),
     "a list is not put back": (
