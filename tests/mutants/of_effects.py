@@ -273,7 +273,7 @@ MUTANTS = {
     "slots are not read": ("attributes in slots", Code(rebuilt._attributes, "if part is not MISSING", "if False")),
     "an array that was not looked at may change": (
         "a large array that is written late",
-        Code(before.Before.check, "if not all(", "if not any([True]) and all("),
+        Code(before.Before.check, "if not (self._looks", "if not (True or self._looks"),
     ),
     "flags are not in the key": ("whether an array may be written", Code(keeping._key, "v.flags.writeable", "True")),
     "parts of arrays are arrays by themselves": (
