@@ -15,7 +15,7 @@ from combinators.errors import NotDifferentiableError
 from combinators.meaning.infer import infer
 from combinators.terms import Eval
 from combinators.types import Tensor, pack, type_of
-from combinators.values import Closure
+from combinators.values import is_closure
 from compile_ccc.arrow import closed_over_static
 from compile_ccc.asking.tracers import derived
 from compile_ccc.tracing.arguments import argument_type
@@ -74,7 +74,6 @@ def _positions(argnums: Any) -> Any:
 
 def _check_complex(arguments: list[Any]) -> None:
     """Raises `NotDifferentiableError` for arguments of a holomorphic function that are not complex."""
-    is_closure = lambda v: isinstance(v, Closure)
     for leaf in jax.tree.leaves(arguments, is_leaf=is_closure):
         type = argument_type(leaf)
         if not isinstance(type, Tensor) or not jnp.issubdtype(type.dtype, np.complexfloating):

@@ -32,6 +32,7 @@ from tangents.cotangents.leaves import alike, dense, filled, placed, structs
 from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, hold_discrete, marks, release, split
 from tangents.operators import differential
 from tangents.represent import rep
+from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments, is_unknown
 from tangents.spaces.public import space_named
 from tangents.spaces.space import Space
@@ -80,11 +81,11 @@ def grad(
 def _gradient(
     f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, holomorphic: bool, alone: bool = False
 ) -> Any:
-    space_named(functions)
+    space = space_named(functions)
     flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
 
     def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
-        return _Spec(arity, asked, not is_tuple, has_aux, functions, alone, holomorphic)
+        return _Spec(arity, asked, not is_tuple, has_aux, space, alone, holomorphic)
 
     return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
 
@@ -124,14 +125,14 @@ class _Spec(NamedTuple):
     asked: tuple[int, ...]
     one: bool = True
     has_aux: bool = False
-    functions: str = "environment"
+    space: Space = ENVIRONMENT
     alone: bool = False  # without the value
     holomorphic: bool = False
 
 
 @differential
 def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    space = space_named(spec.functions)
+    space = spec.space
     arguments = [x] if spec.arity == 1 else list(x)
     check_environments([arguments[i] for i in spec.asked], space)
     marked = [(hold_discrete if i in spec.asked else hold)(a, space.is_leaf) for i, a in enumerate(arguments)]
@@ -141,11 +142,10 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     if spec.has_aux:
         check_pair(result)
     value, part = (result[0], "first component") if spec.has_aux else (result, "result")
-    _check_scalar(value, part, spec.holomorphic)
-    seed = type_of(value).dtype.type(1)
+    seed = _scalar(value, part, spec.holomorphic).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    gradients = tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    gradients = tuple([alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked])
     whole = gradients[0] if spec.one else gradients
     return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
 
@@ -191,7 +191,8 @@ def _value_and_pullback(
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
-def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
+def _scalar(value: Any, part: str, holomorphic: bool) -> Tensor:
+    """The type of what is differentiated.  Raises `NotDifferentiableError` if it is no scalar of that kind."""
     type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
     if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
         raise NotDifferentiableError(
@@ -200,6 +201,7 @@ def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
             got="None, as of a function that returns nothing" if value is None else type,
             hint=_towards_a_scalar(value, type),
         )
+    return type
 
 
 def _towards_a_scalar(value: Any, type: Any) -> str:

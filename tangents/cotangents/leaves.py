@@ -12,10 +12,10 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from combinators.errors import UnsupportedError
 from combinators.meaning.infer import infer
+from combinators.staging import shaped
 from combinators.terms import Eval
 from combinators.types import LEAF, Tensor, children, is_discrete, type_of
 from combinators.values import Closure, is_function
-from compile_ccc.jaxprs.recorder import shaped
 from compile_ccc.jaxprs.recording import zeros
 from tangents.cotangents.calls import ABSENT, Absent, Block, Calls, Captured
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, IsLeaf, Sparse, release

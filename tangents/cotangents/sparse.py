@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.types import is_discrete, type_of
+from combinators.types import is_discrete, leaf_type
 from combinators.values import Closure
 from compile_ccc.jaxprs.recorder import added
 from tangents.cotangents.calls import Calls
@@ -157,4 +157,4 @@ def parts(g: Cotangent) -> tuple[Cotangent, Cotangent]:
 
 
 def _discrete(leaf: Any) -> bool:
-    return not isinstance(leaf, Held) and is_discrete(type_of(leaf))
+    return not isinstance(leaf, Held) and is_discrete(leaf_type(leaf))

@@ -37,13 +37,10 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
     return y, pullback
 
 
-def _no_leaf(_: Any) -> bool:
-    return False
-
-
 def of_calls(rep: Representation, f: Closure, calls: Calls) -> Cotangent:
     """What the function captured gets its cotangent from the calls, as it does by figure 3."""
-    return pull_calls(rep, _no_leaf, f.code, f.environment, calls)
+    return pull_calls(rep, _nothing, f.code, f.environment, calls)
 
 
-ENVIRONMENT = Space("environment", curry, eval, _no_leaf, of_calls)
+_nothing = ().__contains__  # is a leaf beside arrays
+ENVIRONMENT = Space("environment", curry, eval, _nothing, of_calls)
