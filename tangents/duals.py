@@ -16,7 +16,7 @@ import jax
 
 from combinators.errors import ArgumentError
 from combinators.types import is_discrete, type_of
-from tangents.cotangents.leaves import as_weak, zero_leaf
+from tangents.cotangents.leaves import ARRAYS, as_weak, zero_leaf
 from tangents.spaces.public import component, converted, described, is_tag, misfit, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
@@ -81,7 +81,7 @@ def tangents_from_public(t: Any, x: Any) -> Tangents:
     try:
         given = form.flatten_up_to(t)
     except (ValueError, TypeError):
-        path, primal, part = misfit(x, t, lambda _: False)
+        path, primal, part = misfit(x, t, ARRAYS)
         raise ArgumentError(
             f"{component(path)}the tangent has not the structure of its primal",
             expected=type_of(primal),

@@ -31,8 +31,7 @@ from tangents.control.named import call
 from tangents.control.recursion import recursion
 from tangents.control.solve import solve
 from tangents.control.whiles import bounded, repetition
-from tangents.cotangents.leaves import dense
-from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
+from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, nothing, plus, release, split
 from tangents.operators import operator
 from tangents.primitives.pull import primitive
 from tangents.spaces.environment import ENVIRONMENT
@@ -63,12 +62,12 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         f = term_on("represent", term, pack(arguments))
         infer(f, pack(arguments))
         check_environments(arguments, space)
-        x = activate(as_records(pack(arguments)), space.is_leaf)
+        x = space.activate(as_records(pack(arguments)))
         y, pb = with_own_exceptions(rep, space, f, x)
 
         @deep
         def pullback(g: Any) -> Any:
-            return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
+            return from_records(space.dense(pb(from_public(g, y, space)), x))
 
         return from_records(release(y)), pullback
 
@@ -103,7 +102,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
         case terms.Const(value):
-            return hold(value, space.is_leaf), nothing
+            return space.hold(value), nothing
         case terms.Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Checkpoint():
@@ -113,7 +112,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Inject():
             return injection(term, x)
         case terms.Tag(count):
-            return hold(tagged(count, release(x)), space.is_leaf), nothing
+            return space.hold(tagged(count, release(x))), nothing
         case terms.Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Fold() | terms.Scan():
@@ -125,7 +124,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return rep(space, bounded(max_steps), x)
         case terms.While() if space.lists:
             condition, *rest = x
-            return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
+            return _by_captures(term, (space.hold(condition), *rest), _OF_STEPS)
         case terms.While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
         case terms.Cata() | terms.Inherit() | terms.Fix() if space.lists:

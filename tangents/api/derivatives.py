@@ -28,8 +28,7 @@ from compile_ccc.tracing.function import seal
 from tangents.api.auxiliary import called, check_pair, setting_aside
 from tangents.api.calling import of_arguments
 from tangents.api.pullbacks import Pullback, pullback_of
-from tangents.cotangents.leaves import alike, dense, filled, placed, structs
-from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, hold_discrete, marks, release, split
+from tangents.cotangents.sparse import ZERO, Sparse, release, split
 from tangents.operators import differential
 from tangents.represent import rep
 from tangents.spaces.functions import check_environments, is_unknown
@@ -134,8 +133,8 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     space = space_named(spec.functions)
     arguments = [x] if spec.arity == 1 else list(x)
     check_environments([arguments[i] for i in spec.asked], space)
-    marked = [(hold_discrete if i in spec.asked else hold)(a, space.is_leaf) for i, a in enumerate(arguments)]
-    environment = hold(f.environment, space.is_leaf)
+    marked = [(space.hold_discrete if i in spec.asked else space.hold)(a) for i, a in enumerate(arguments)]
+    environment = space.hold(f.environment)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
     if spec.has_aux:
@@ -145,7 +144,7 @@ def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
     seed = type_of(value).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
     by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    gradients = tuple(alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked)
+    gradients = tuple(space.alike(by_argument[i], marked[i]) for i in spec.asked)
     whole = gradients[0] if spec.one else gradients
     return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
 
@@ -163,30 +162,30 @@ def _value_and_pullback(
     space, has_aux, as_they_are = asked
     infer(Eval(), (f, pack(primals)))
     check_environments(primals, space)
-    marked = activate(primals, space.is_leaf)
-    environment = hold(f.environment, space.is_leaf)
+    marked = space.activate(primals)
+    environment = space.hold(f.environment)
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
     aux = None
     if has_aux:
         check_pair(release(y))
         y, aux = y
     primal = type_of(release(y))
-    types = activate(primal, space.is_leaf)
+    types = space.activate(primal)
     _no_listed_function(types, space)
     forms: list[Any] = []
 
     def linear(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        numbered = zip(filled(ZERO, types, space.is_leaf), cotangents, strict=True)
-        held = marks(y, space.is_leaf)
-        g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
+        numbered = zip(space.filled(ZERO, types), cotangents, strict=True)
+        held = space.marks(y)
+        g = space.placed({i: c for i, c in numbered if not held[i]}, y)
         _, g_primals = split(pullback(Sparse({0: g}) if has_aux and g is not ZERO else g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
-        whole = (dense if as_they_are else alike)(wrapped, marked, space.is_leaf)
+        whole = (space.dense if as_they_are else space.alike)(wrapped, marked)
         leaves, form = jax.tree.flatten(whole)
         forms.append(None if as_they_are else form)
         return whole if as_they_are else tuple(leaves)
 
-    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
+    domain = tuple(Tensor(s.shape, s.dtype) for s in space.structs(types).values())
     closure = seal(linear, domain)
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
@@ -213,7 +212,7 @@ def _towards_a_scalar(value: Any, type: Any) -> str:
 
 
 def _no_listed_function(types: Any, space: Space) -> None:
-    if any(map(space.is_leaf, jax.tree.leaves(types, is_leaf=space.is_leaf))):
+    if space.has_functions(types):
         raise UnsupportedError(
             "the list cotangent of a function has no fixed size, so a pullback over it cannot be compiled ahead",
             expected="a result without functions",

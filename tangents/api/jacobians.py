@@ -26,8 +26,8 @@ from compile_ccc.jaxprs.recording import record
 from compile_ccc.operators import on_leaves
 from tangents.api.auxiliary import check_pair
 from tangents.api.calling import of_arguments
-from tangents.cotangents.leaves import filled, placed, real, weakly
-from tangents.cotangents.sparse import hold, marks, release, remark, split
+from tangents.cotangents.leaves import real, weakly
+from tangents.cotangents.sparse import release, split
 from tangents.duals import dual, widened
 from tangents.forward.forward import forward
 from tangents.operators import differential
@@ -217,16 +217,15 @@ def _columns(f: Closure, x: Any, of_x: Types, of_y: Types, wanted: bool) -> tupl
 
 def _rows(f: Closure, x: Any, of_x: Types, of_y: Types, wanted: bool) -> tuple[list[Any], Blocks]:
     """The leaves of y, and ∂yj/∂x for every entry yj: reverse mode from the unit covectors."""
-    leaf = ENVIRONMENT.is_leaf
-    environment, count = hold(f.environment, leaf), len(jax.tree.leaves(x))
-    marked = remark(x, tuple(i not in of_x for i in range(count)), leaf)
+    environment, count = ENVIRONMENT.hold(f.environment), len(jax.tree.leaves(x))
+    marked = ENVIRONMENT.remark(x, tuple(i not in of_x for i in range(count)))
     y, pullback = rep(ENVIRONMENT, f.code.body, extend(environment, marked))
-    held = marks(y, leaf)
+    held = ENVIRONMENT.marks(y)
 
     def pull(*g: Any) -> tuple[list[Any], list[Any]]:
         active = {j: c for j, c in zip(of_y, g, strict=True) if not held[j]}
-        _, g_x = split(pullback(placed(active, y, leaf)), environment)
-        return list(filled(g_x, marked, leaf).values()), []
+        _, g_x = split(pullback(ENVIRONMENT.placed(active, y)), environment)
+        return list(ENVIRONMENT.filled(g_x, marked).values()), []
 
     rows, _ = _along_units(pull, of_y, 0)
     found = zip(of_x.items(), rows, strict=True)

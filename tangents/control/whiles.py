@@ -33,21 +33,8 @@ from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
 from tangents.control.loops import Marks, described, moving
-from tangents.cotangents.leaves import arriving, filled, placed, present, structs
 from tangents.cotangents.residuals import Residuals
-from tangents.cotangents.sparse import (
-    ZERO,
-    Cotangent,
-    Sparse,
-    hold,
-    is_active,
-    marks,
-    nothing,
-    parts,
-    plus,
-    release,
-    remark,
-)
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, parts, plus, release
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
@@ -69,14 +56,13 @@ def bounded(max_steps: int) -> Term:
 
 def repetition(rep: Representation, space: Space, term: While, condition: Any, f: Any, state: Any) -> Represented:
     """The rule of while, in the tangent space of environments."""
-    leaf = space.is_leaf
     state_type = carried(term, *release((condition, f, state)))
-    state, narrowed = widening(state, state_type, leaf)
-    asks = record(lambda s: space.eval(rep, hold(condition, leaf), hold(s, leaf))[0].value, release(state))
+    state, narrowed = widening(state, state_type, space)
+    asks = record(lambda s: space.eval(rep, space.hold(condition), space.hold(s))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
     held, (program, silent, residuals) = _step(rep, space, f, state, state_type)
-    state = remark(release(state), held, leaf)
+    state = space.remark(release(state), held)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
     quiet = Step(silent, len(residuals.kept)) if program.jaxpr.effects else plain
@@ -86,18 +72,18 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         return jax.tree.leaves(after), kept
 
     start = jax.tree.leaves(release(state))
-    if not is_active(state, leaf) or all(held):
+    if not space.is_active(state) or all(held):
         last = while_loop(goes_on, lambda s: step(s)[0], start, term.max_steps)
-        return remark(form.unflatten(last), held, leaf), nothing
+        return space.remark(form.unflatten(last), held), nothing
     types = jax.eval_shape(lambda s: step(s)[1], start)
     if term.max_steps is None:
         last, backwards = _checkpointed(goes_on, step, start, types)
     else:
         last, backwards = _buffered(goes_on, step, start, types, term.max_steps)
-    result = remark(form.unflatten(last), held, leaf)
+    result = space.remark(form.unflatten(last), held)
 
     def pullback(g: Cotangent) -> Cotangent:
-        of_last = arriving(g, result, leaf)
+        of_last = space.arriving(g, result)
         if not of_last:
             return ZERO
         active, pulled = moving(residuals, of_last, ())
@@ -117,9 +103,9 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
             return g_s, {i: plus(total[i], sums[i]) for i in total}
 
         start = {i: zeros(c) for i, c in pulled.result[0].items()}
-        given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
+        given = {i: g for i, g in space.filled(g, result).items() if i in active}
         g_s, total = backwards(block, (given, start))
-        return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
+        return Sparse({1: space.placed(total, f), 2: narrowed(space.placed(g_s, state))})
 
     return result, pullback
 
@@ -131,25 +117,25 @@ def _step(
     rep: Representation, space: Space, f: Any, state: Any, state_type: Any
 ) -> tuple[Marks, tuple[Program, Program, Residuals]]:
     """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
-    leaf, outside = space.is_leaf, jax.tree.leaves(release(f))
+    outside = jax.tree.leaves(release(f))
 
     def attempt(held: Marks) -> tuple[Marks, tuple[Program, Program, Residuals]]:
         made: list[Any] = []
 
         def forward(s: Any) -> Any:
-            y, pb = space.eval(rep, f, remark(s, held, leaf))
-            after, narrowed = widening(y, state_type, leaf)
-            stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
+            y, pb = space.eval(rep, f, space.remark(s, held))
+            after, narrowed = widening(y, state_type, space)
+            stays = tuple(h and now for h, now in zip(held, space.marks(after), strict=True))
             made[:] = [stays, None]
             if stays != held:
                 return ()
-            after = remark(release(after), held, leaf)
+            after = space.remark(release(after), held)
 
             def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
-                g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
-                return present(g_f, f, leaf), present(g_s, state, leaf), {}
+                g_f, g_s = parts(pb(narrowed(space.placed(g_s, after))))
+                return space.present(g_f, f), space.present(g_s, state), {}
 
-            residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
+            residuals = Residuals(pull, (space.structs(after), {}), outside, (), opened=True)
             made[:] = [stays, residuals]
             return release(after), residuals.kept
 
@@ -157,7 +143,7 @@ def _step(
         stays, residuals = made
         return stays, (tape.giving(tape.result), tape.giving(tape.result, silent=True), residuals)
 
-    return _held.of((space, *described((f, state), leaf)), marks(state, leaf), attempt)
+    return _held.of((space, *described((f, state), space)), space.marks(state), attempt)
 
 
 type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs blocks backwards

@@ -12,42 +12,35 @@ import jax
 
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls, Captured
-from tangents.cotangents.leaves import gather, present, scatter
-from tangents.cotangents.sparse import ZERO, Cotangent, Held, IsLeaf, hold, hold_discrete, release
-from tangents.spaces.space import Space
-
-
-def no_leaf(_: Any) -> bool:
-    """No function is a leaf."""
-    return False
+from tangents.cotangents.leaves import ARRAYS, Primals
+from tangents.cotangents.sparse import ZERO, Cotangent, Held, release
 
 
 def opened(x: Any) -> Any:
     """A primal, in which a function may be marked as a whole, with the marks at its arrays."""
-    return hold_discrete(jax.tree.map(_opened, x, is_leaf=lambda leaf: isinstance(leaf, Held)), no_leaf)
+    return ARRAYS.hold_discrete(jax.tree.map(_opened, x, is_leaf=lambda leaf: isinstance(leaf, Held)))
 
 
 def _opened(leaf: Any) -> Any:
-    return hold(release(leaf.value), no_leaf) if isinstance(leaf, Held) else leaf
+    return ARRAYS.hold(release(leaf.value)) if isinstance(leaf, Held) else leaf
 
 
-def called(y: Any, listed: Any, space: Space) -> Any:
+def called(y: Any, listed: Any, space: Primals) -> Any:
     """The result of a loop, active where one of these functions, of the list tangent, may have had a part in it."""
-    functions = [f for f in jax.tree.leaves(listed, is_leaf=space.is_leaf) if space.is_leaf(f)]
-    return hold_discrete(release(y), space.is_leaf) if functions else y
+    return space.activate(y) if space.has_functions(listed) else y
 
 
-def of_captured(g: Cotangent, t: Any, is_leaf: IsLeaf, hint: str) -> Cotangent:
+def of_captured(g: Cotangent, t: Any, space: Primals, hint: str) -> Cotangent:
     """The cotangent of t, with functions among its leaves, from one in which functions are what they captured.
 
     A function that captured nothing has been called all the same, and its list is not empty.  `hint` says what to write
     for calls that are a list.
     """
-    found = zip(gather(g, t, is_leaf), jax.tree.leaves(t, is_leaf=is_leaf), strict=True)
-    return scatter((_listed(c, leaf, hint) for c, leaf in found), t, is_leaf)
+    found = zip(space.gather(g, t), space.leaves(t), strict=True)
+    return space.scatter((_listed(c, leaf, hint) for c, leaf in found), t)
 
 
 def _listed(c: Cotangent, leaf: Any, hint: str) -> Cotangent:
     if isinstance(leaf, Held):
         return ZERO
-    return Calls(Captured(present(c, opened(leaf), no_leaf), hint)) if isinstance(leaf, Closure) else c
+    return Calls(Captured(ARRAYS.present(c, opened(leaf)), hint)) if isinstance(leaf, Closure) else c

@@ -23,8 +23,8 @@ from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, require_values, type_of
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.leaves import symbolic, zero_leaf
-from tangents.cotangents.sparse import Cotangent, Held, IsLeaf, release
+from tangents.cotangents.leaves import Primals, zero_leaf
+from tangents.cotangents.sparse import Cotangent, Held, release
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown, require_known
 from tangents.spaces.listing import LIST
@@ -157,16 +157,16 @@ def _is_zero(t: Any, dtype: Any) -> bool:
     return not jnp.issubdtype(dtype, dtypes.extended) and not np.any(np.asarray(t))
 
 
-def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> Cotangent:
+def from_public(g: Any, y: Any, space: Primals, name: str = "a cotangent") -> Cotangent:
     """The symbolic form of a cotangent that a user gives for the primal y; errors call it by the name.
 
     Raises `ArgumentError` if it has not the structure of y, or a leaf of another shape or dtype.
     """
-    primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=is_leaf)
+    primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=space.is_leaf)
     try:
         cotangents = form.flatten_up_to(as_records(g))
     except (ValueError, TypeError):
-        path, primal, part = misfit(y, as_records(g), is_leaf)
+        path, primal, part = misfit(y, as_records(g), space)
         raise ArgumentError(
             f"{component(path)}{name} has not the structure of its primal",
             expected=type_of(release(primal)),
@@ -174,10 +174,10 @@ def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> C
             hint="a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several",
         ) from None
     checked = [_leaf(c, x, path, name) for c, (path, x) in zip(cotangents, primals, strict=True)]
-    return symbolic(form.unflatten(checked), y, is_leaf)
+    return space.symbolic(form.unflatten(checked), y)
 
 
-def misfit(x: Any, given: Any, is_leaf: IsLeaf, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
+def misfit(x: Any, given: Any, space: Primals, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
     """The first component of x for which a part of another structure is given: its path, itself, and that part."""
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
     try:
@@ -186,9 +186,9 @@ def misfit(x: Any, given: Any, is_leaf: IsLeaf, path: tuple[Any, ...] = ()) -> t
         return path, x, given
     for (key, component), part in zip(pairs, parts, strict=True):
         try:
-            jax.tree.structure(component, is_leaf=is_leaf).flatten_up_to(part)
+            jax.tree.structure(component, is_leaf=space.is_leaf).flatten_up_to(part)
         except (ValueError, TypeError):
-            return misfit(component, part, is_leaf, (*path, *key))
+            return misfit(component, part, space, (*path, *key))
     return path, x, given
 
 
