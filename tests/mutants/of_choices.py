@@ -41,11 +41,11 @@ MUTANTS = {
     ),
     "a case does not take the cotangent of one function out": (
         "a chosen function",
-        Code(choice._switch, "arriving(narrow(g, y, type, leaf), y, leaf)", "arriving(g, y, leaf)"),
+        Code(choice._switch, "space.arriving(narrow(g, y, type, space), y)", "space.arriving(g, y)"),
     ),
     "a loop does not take the cotangent of its first function out": (
         "functions in turn",
-        Code(loops.loop, "narrowed(placed(g_s, state, leaf))", "placed(g_s, state, leaf)"),
+        Code(loops.loop, "narrowed(space.placed(g_s, state))", "space.placed(g_s, state)"),
     ),
     "a step does not take the cotangent of its function out": (
         "functions in turn",

@@ -210,7 +210,7 @@ MUTANTS = {
     ),
     "the pullback of a recursion forgets its functions": (
         "calls beside each other",
-        Code(recursion.recursion, "scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf)", "ZERO"),
+        Code(recursion.recursion, "space.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide)", "ZERO"),
     ),
     "a loop runs in every lane": (
         "lanes of a recursion",

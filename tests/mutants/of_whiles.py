@@ -163,6 +163,6 @@ MUTANTS = {
     ),
     "the calls in a while are lost": (
         "a function of the program in a while",
-        Code(captured._listed, "Calls(Captured(present(c, opened(leaf), no_leaf), hint))", "ZERO"),
+        Code(captured._listed, "Calls(Captured(ARRAYS.present(c, opened(leaf)), hint))", "ZERO"),
     ),
 }
