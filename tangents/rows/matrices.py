@@ -63,8 +63,6 @@ def _cholesky(g: Any, factor: Any, a: Any, **_: Any) -> Any:
 
 
 def _cholesky_push(tangents: Any, factor: Any, a: Any, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO
     factor = triangle(factor, lower=True)
     below = triangle(tangents[0], lower=True)
     t = lax.add(below, transposed(triangle(below, lower=True, strictly=True)))
@@ -93,8 +91,7 @@ def _solved_push(tangents: Any, x: Any, a: Any, b: Any, **how: Any) -> Any:
         one, other = (da, x) if how["left_side"] else (x, da)
         flip = how["transpose_a"]
         da = lax.neg(product(one, other, int(how["left_side"] and flip), int(how["left_side"] or not flip)))
-    right = total(t for t in (da, db) if t is not ZERO)
-    return ZERO if right is ZERO else _solve(a, right, **how)
+    return _solve(a, total(t for t in (da, db) if t is not ZERO), **how)
 
 
 def _square_fft(x: Any, *, fft_type: Any, **_: Any) -> bool:

@@ -109,8 +109,6 @@ def _eigh(asked: Sequence[int], g: Any, y: Any, a: Any, *, lower: bool, **_: Any
 
 
 def _eigh_push(tangents: Any, y: Any, a: Any, *, lower: bool, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO, ZERO
     vectors, values = y
     inner = _times(_adjoint(vectors), _hermitian(tangents[0], lower), vectors)
     return _times(vectors, _by_gaps(inner, values)), _gathered(inner)
@@ -149,8 +147,6 @@ def _svd(asked: Sequence[int], g: Any, y: Any, a: Any, **_: Any) -> list[Any]:
 
 def _svd_push(tangents: Any, y: Any, a: Any, **_: Any) -> Any:
     t = tangents[0]
-    if t is ZERO:
-        return ZERO, ZERO, ZERO
     s, u, vt = y
     squares = lax.mul(s, s)
     symmetric = lambda x: lax.add(x, _adjoint(x))
