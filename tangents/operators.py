@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import CapturedError, DiffcurryError, UnsupportedError
 from combinators.meaning.evaluate import evaluate
@@ -21,7 +22,7 @@ from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.operators import opened
 from combinators.origins import with_origins
 from combinators.records import as_records, from_records
-from combinators.terms import Operator
+from combinators.terms import Operator, Term
 from combinators.types import type_of
 from combinators.values import Closure
 from compile_ccc.carriers import active, in_lambda
@@ -80,13 +81,17 @@ def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Repre
             hint="the cotangent of a function whose derivative is taken inside a program is one of its environment",
         )
     x = jax.tree.map(lambda v: ENVIRONMENT.hold(v.value) if isinstance(v, Held) else v, x)
-    f, ctx, form = opened(term, x, type_of(release(x)))
+    return between_leaves(rep, ENVIRONMENT, *opened(term, x, type_of(release(x))), x)
+
+
+def between_leaves(rep: Representation, space: Space, f: Term, ctx: Context, form: Any, x: Any) -> Represented:
+    """The arrow f from the leaves of x, which the context holds, to those of a value of this form, as one from x."""
     leaves, pb = rep(f, ctx)
     y = form.unflatten(leaves)
 
     def pullback(g: Cotangent) -> Cotangent:
-        found = ENVIRONMENT.gather(g, y)
+        found = space.gather(g, y)
         g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return ENVIRONMENT.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x)
+        return space.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x)
 
-    return y, pullback if ENVIRONMENT.is_active(y) else nothing
+    return y, pullback if space.is_active(y) else nothing

@@ -16,7 +16,7 @@ from jax.ad_checkpoint import Offloadable, Saveable
 
 from combinators.depth import check_programs
 from combinators.meaning.evaluate import evaluate
-from combinators.terms import Checkpoint, Primitive, Term, parts
+from combinators.terms import Checkpoint, Primitive, Term, subterms
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import Tape
 from compile_ccc.jaxprs.recording import inlined, record, run
@@ -66,15 +66,7 @@ def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> R
 
 def _keeps_little(term: Term) -> bool:
     """Whether a function in it has a rule for the second run alone: of the first one, it gives its value."""
-    terms, seen = [term], {term}
-    while terms:
-        term = terms.pop()
-        if isinstance(term, Primitive) and compat.keeps_little(dict(term.params)):
-            return True
-        inner = {part for part in parts(term) if part not in seen}
-        seen |= inner
-        terms += inner
-    return False
+    return any(isinstance(f, Primitive) and compat.keeps_little(dict(f.params)) for f in subterms(term))
 
 
 def _saved(tape: Tape, policy: Any) -> tuple[list[Any], list[Offloadable | None]]:

@@ -15,7 +15,8 @@ from combinators.meaning.evaluate import evaluate
 from combinators.meaning.recursion import machine
 from combinators.terms import Fix
 from combinators.types import type_of
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, release
+from tangents.cotangents.sparse import nothing, release
+from tangents.operators import between_leaves
 from tangents.spaces.functions import require_known
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
@@ -28,13 +29,5 @@ def recursion(rep: Representation, space: Space, term: Fix, x: Any) -> Represent
         return space.hold(evaluate(term, release(x))), nothing
     f, domain, form = machine(term, type_of(release(x)))
     wide, narrowed = widening(x, domain, space)
-    ctx = Context(tuple(jax.tree.leaves(wide)))
-    leaves, pb = rep(f, ctx)
-    y = form.unflatten(leaves)
-
-    def pullback(g: Cotangent) -> Cotangent:
-        found = space.gather(g, y)
-        g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return narrowed(space.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide))
-
-    return y, pullback if space.is_active(y) else nothing
+    y, pb = between_leaves(rep, space, f, Context(tuple(jax.tree.leaves(wide))), form, wide)
+    return y, lambda g: narrowed(pb(g))

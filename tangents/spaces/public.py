@@ -15,8 +15,8 @@ from jax import dtypes
 
 from combinators.depth import check_values
 from combinators.edges import one_of
-from combinators.errors import ArgumentError, DiffcurryError
-from combinators.meaning.conform import stands_for
+from combinators.errors import ArgumentError
+from combinators.meaning.conform import described, stands_for
 from combinators.records import as_records
 from combinators.sums import TAG
 from combinators.terms import Term
@@ -162,22 +162,31 @@ def from_public(g: Any, y: Any, space: Primals, name: str = "a cotangent") -> Co
 
     Raises `ArgumentError` if it has not the structure of y, or a leaf of another shape or dtype.
     """
-    primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=space.is_leaf)
+    hint = "a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several"
+    checked = [_leaf(c, x, path, name) for path, x, c in by_leaves(as_records(g), y, space, name, hint)]
+    return space.symbolic(jax.tree.structure(y, is_leaf=space.is_leaf).unflatten(checked), y)
+
+
+def by_leaves(t: Any, x: Any, space: Primals, name: str, hint: str) -> list[tuple[Any, Any, Any]]:
+    """(path, leaf, part) of each leaf of the primal x, with the part of a tangent, or cotangent, that is given for it.
+
+    Raises `ArgumentError`, which calls that by the name, if it has not the structure of x.
+    """
+    primals, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=space.is_leaf)
     try:
-        cotangents = form.flatten_up_to(as_records(g))
+        parts = form.flatten_up_to(t)
     except (ValueError, TypeError):
-        path, primal, part = misfit(y, as_records(g), space)
+        path, primal, part = _misfit(x, t, space)
         raise ArgumentError(
             f"{component(path)}{name} has not the structure of its primal",
             expected=type_of(release(primal)),
             got=described(part),
-            hint="a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several",
+            hint=hint,
         ) from None
-    checked = [_leaf(c, x, path, name) for c, (path, x) in zip(cotangents, primals, strict=True)]
-    return space.symbolic(form.unflatten(checked), y)
+    return [(path, leaf, part) for (path, leaf), part in zip(primals, parts, strict=True)]
 
 
-def misfit(x: Any, given: Any, space: Primals, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
+def _misfit(x: Any, given: Any, space: Primals, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
     """The first component of x for which a part of another structure is given: its path, itself, and that part."""
     pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
     try:
@@ -188,7 +197,7 @@ def misfit(x: Any, given: Any, space: Primals, path: tuple[Any, ...] = ()) -> tu
         try:
             jax.tree.structure(component, is_leaf=space.is_leaf).flatten_up_to(part)
         except (ValueError, TypeError):
-            return misfit(component, part, space, (*path, *key))
+            return _misfit(component, part, space, (*path, *key))
     return path, x, given
 
 
@@ -200,14 +209,6 @@ def is_tag(path: tuple[Any, ...]) -> bool:
 def component(path: tuple[Any, ...]) -> str:
     """The words in front of the name of a value which say that a component of it is meant; none for all of it."""
     return f"the component {jax.tree_util.keystr(path, simple=True, separator='.')} of " if path else ""
-
-
-def described(value: Any) -> str:
-    """What a value is, for errors: its type, or itself if it has none."""
-    try:
-        return repr(type_of(value))
-    except DiffcurryError:
-        return repr(value)
 
 
 def _leaf(cotangent: Any, primal: Any, path: tuple[Any, ...], name: str) -> Any:

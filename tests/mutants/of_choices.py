@@ -72,11 +72,11 @@ MUTANTS = {
     # derivatives inside
     "an operator gives cotangents to other leaves": (
         "a derivative inside",
-        Code(rep_of_operators.operator, "enumerate(found)", "enumerate(found[::-1])"),
+        Code(rep_of_operators.between_leaves, "enumerate(found)", "enumerate(found[::-1])"),
     ),
     "an operator forgets what the function captured": (
         "a derivative inside",
-        Code(rep_of_operators.operator, "(g_leaves.part(i) for", "(g_leaves.part(i) if i else ZERO for"),
+        Code(rep_of_operators.between_leaves, "(g_leaves.part(i) for", "(g_leaves.part(i) if i else ZERO for"),
     ),
     "an operator takes the first leaf for all": (
         "a derivative inside",
