@@ -25,7 +25,7 @@ from compile_ccc.arrow import closure_of
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing.function import seal
-from tangents.api.auxiliary import called, check_pair, setting_aside
+from tangents.api.auxiliary import aside, check_pair
 from tangents.api.calling import of_arguments
 from tangents.api.pullbacks import Pullback, pullback_of
 from tangents.cotangents.sparse import ZERO, Sparse, release, split
@@ -100,10 +100,8 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "enviro
     """
     flags(has_aux=has_aux)
     no_types(primals)
-    if has_aux:
-        with called(primals) as back:
-            return back(_vjp(setting_aside(fun, primals, tuple(range(len(primals)))), primals, True, functions))
-    return _vjp(fun, primals, False, functions)
+    with aside(fun, primals, has_aux) as (f, back):
+        return back(_vjp(f, primals, has_aux, functions))
 
 
 @asking_in_rules

@@ -80,7 +80,7 @@ def pull_of(row: Row) -> Pull:
 def push_of(row: Row) -> Push:
     """The pushforward of a row, `ZERO` where all tangents are; that of a tuple of pullbacks is their transpose."""
 
-    def push(tangents: Any, y: Any, *arguments: Any, **params: Any) -> Any:
+    def push(tangents: Any, y: Any, /, *arguments: Any, **params: Any) -> Any:
         given = [i for i, t in enumerate(tangents) if t is not ZERO]
         if not given:
             return ZERO

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from combinators import sums
-from combinators.meaning import joining, loop_types, operators
+from combinators.meaning import joining, operators
 from compile_ccc.reading import choosing
 from tangents.control import choice, loops
 from tangents.spaces import widening
@@ -32,7 +32,7 @@ MUTANTS = {
     ),
     "a loop forgets that its state may be another function": (
         "functions in turn",
-        Code(loop_types.run, "state = joined", "return state, Array(length(term, xs), output)"),
+        Code(joining.settled, "before, type = type, more(type)", "more(type); return type"),
     ),
     # and their cotangents come back
     "a function gets the cotangent of another": (
