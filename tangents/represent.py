@@ -95,14 +95,14 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), _let(pb, x)
-        case terms.Primitive():
-            return primitive(term, x)
         case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case terms.Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
         case terms.Const(value):
             return space.hold(value), nothing
+        case terms.Primitive():
+            return primitive(term, x)
         case terms.Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Checkpoint():
@@ -154,6 +154,8 @@ def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
 
 
 def _composed(pullbacks: list[LinearMap]) -> LinearMap:
+    """(f >> g) a = (c, λ gc. pbf (pbg gc))    where f a = (b, pbf) and g b = (c, pbg)"""
+
     def pullback(g: Cotangent) -> Cotangent:
         for pb in reversed(pullbacks):
             if g is ZERO:
@@ -165,6 +167,7 @@ def _composed(pullbacks: list[LinearMap]) -> LinearMap:
 
 
 def _placed(product: Any, key: Any) -> LinearMap:
+    """proj(i) (x1, ..., xn) = (xi, λ g. (0, ..., g, ..., 0))"""
     if not (isinstance(product, Context) and key >= 0):
         key = _key(product, key)
     return lambda g: g if g is ZERO else Sparse({key: g})
@@ -217,6 +220,8 @@ def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:
+    """extend(e) Δ = (Δ·y, λ (gΔ, g). gΔ + pb g)    where e Δ = (y, pb)"""
+
     def pullback(g: Cotangent) -> Cotangent:
         before, last = split(g, ctx)
         return before if last is ZERO else plus(before, pb(last))

@@ -37,6 +37,13 @@ def is_function(value: Any) -> bool:
     return isinstance(value, Closure)
 
 
+def curry(rep: Representation, f: Curry, t: Any) -> Represented:
+    """curry f t = (g, λ grs. Σ fst (snd (f (t, s)) gr) over (s, gr) in grs)"""
+    if not LIST.is_active(t):
+        return Held(Closure(f, release(t))), nothing
+    return Closure(f, t), lambda grs: pull_calls(rep, LIST, f, t, grs)
+
+
 def eval(rep: Representation, f: Any, x: Any) -> Represented:
     """eval (f, x) = let (y, pb) = f x in (y, λ g. ([(x, g)], pb g))"""
     closure = code_of(f)
@@ -50,14 +57,6 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
         return pair(Calls(call), split(pb(g), closure.environment)[1])
 
     return y, pullback
-
-
-def curry(rep: Representation, f: Curry, t: Any) -> Represented:
-    """curry f t = (g, λ calls. Σ of fst (snd (f (t, s)) gr) over (s, gr) in calls)"""
-    if not LIST.is_active(t):
-        return Held(Closure(f, release(t))), nothing
-
-    return Closure(f, t), lambda calls: pull_calls(rep, LIST, f, t, calls)
 
 
 def pull_calls(rep: Representation, space: Primals, f: Curry, t: Any, calls: Calls) -> Cotangent:
