@@ -135,8 +135,7 @@ def in_slots() -> Any:
     return in_turn(grad(f), (1.0, own), (1.0, own))
 
 
-def written_late() -> Any:
-    """A function that writes into a large array from the third on of what it is given as numbers of steps."""
+def delayed() -> Any:
     array, generator = np.zeros(LARGE), np.random.default_rng(0)
     helper = lambda: array
 
@@ -146,11 +145,7 @@ def written_late() -> Any:
             helper()[0] += 1.0
         return sum(x * helper()[0] for _ in range(n))
 
-    return f
-
-
-def called_until_it_writes() -> Any:
-    return in_turn(grad(written_late()), (1.0, 1), (1.0, 2), (1.0, 3))
+    return grad(f)
 
 
 def writeable() -> Any:
