@@ -225,9 +225,7 @@ CHECKS = {
     "an array that is used, then written": comes_to([2.0 + 4.0], used_before),
     "an array that is written through a view": comes_to([1.0 + 3.0], written_through_a_view),
     "attributes in slots": comes_to([2.0, 4.0], in_slots),
-    "a large array that is written late": comes_to(
-        "refused", lambda: in_turn(grad(written_late()), (1.0, 1), (1.0, 2), (1.0, 3))
-    ),
+    "a large array that is written late": comes_to("refused", lambda: in_turn(delayed(), (1.0, 1), (1.0, 2), (1.0, 3))),
     "whether an array may be written": comes_to([2.0, 3.0], writeable),
     "a part of an array, changed in place": comes_to([2.0], changed_by_a_part),
     "what is computed, changed under two names": comes_to([3.0], changed_under_two_names),
