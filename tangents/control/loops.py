@@ -18,9 +18,8 @@ import jax.numpy as jnp
 from combinators import staging
 from combinators.fixpoint import Fixpoints, fixpoint
 from combinators.meaning.infer import carried
-from combinators.terms import Fold, Scan
-from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import aval_of
+from combinators.terms import Fold, Scan, Term
+from compile_ccc.jaxprs.recorder import Tape, aval_of
 from compile_ccc.jaxprs.recording import record, recorded, row_types, zeros
 from compile_ccc.jaxprs.scans import scan
 from tangents.at_once.ahead import ahead
@@ -49,13 +48,12 @@ def loop(
 
     With functions as leaves of its state, whose list of calls would grow with every step, it is that `by_captures`.
     """
-    scans = isinstance(term, Scan)
-    x_marks, outside = space.marks(xs), jax.tree.leaves(release(f))
+    scans, x_marks = isinstance(term, Scan), space.marks(xs)
     state_type = carried(term, *release((f, state, xs)))
     state, narrowed = widening(state, state_type, space)
 
-    def step(s: Any, x: Any, s_marks: Marks) -> Represented:
-        y, pb = space.eval(rep, f, (space.remark(s, s_marks), space.remark(x, x_marks)))
+    def step(s: Any, x: Any) -> Represented:
+        y, pb = space.eval(rep, f, (s, space.remark(x, x_marks)))
         after, out = y if scans else (y, ())
         after, narrowed = widening(after, state_type, space)
 
@@ -66,39 +64,12 @@ def loop(
 
         return (after, out), pull
 
-    def attempt(held: Marks) -> tuple[Marks, tuple[Program, Residuals, Marks] | None]:
-        """A step whose state has these marks: which of these hold after it, and its program."""
-        made: list[Any] = []
-
-        def forward(s: Any, x: Any) -> Any:
-            (after, out), pb = step(s, x, held)
-            stays = tuple(h and now for h, now in zip(held, space.marks(after), strict=True))
-            made[:] = [stays, None, None]
-            if stays != held:
-                return ()
-            after = space.remark(release(after), held)
-
-            def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
-                g_f, g_arguments = parts(pb(pair(space.placed(g_s, after), space.placed(g_out, out))))
-                g_s, g_x = parts(g_arguments)
-                return space.present(g_f, f), space.present(g_s, state), space.present(g_x, xs)
-
-            examples = (space.structs(after), space.structs(out))
-            residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
-            made[:] = [stays, residuals, space.marks(out)]
-            return release(after), release(out), residuals.kept
-
-        if by_captures and space.has_functions(space.remark(release(state), held)):
-            return held, None
-        program = record(forward, release(state), row_types(release(xs)), stays=True)
-        stays, residuals, out_marks = made
-        return stays, (program, residuals, out_marks)
-
-    held, found = _held.of((space, term, *described((f, state, xs), space)), space.marks(state), attempt)
+    held, found = repeated(space, term, step, f, state, xs)
     if found is None:
         assert by_captures
         return by_captures()
-    program, residuals, out_marks = found
+    tape, residuals, out_marks = found
+    program = tape.giving(tape.result)
     state = space.remark(release(state), held)
     steps = term.length if term.length is not None else len(jax.tree.leaves(release(xs))[0])
     states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
@@ -137,6 +108,51 @@ def loop(
 
     result = (last, outputs) if scans else last
     return result, pullback if space.is_active(result) else nothing
+
+
+def repeated(
+    space: Space, term: Term, step: Callable[[Any, Any], Represented], f: Any, state: Any, xs: Any
+) -> tuple[Marks, tuple[Tape, Residuals, Marks] | None]:
+    """Which leaves of the state are held in every step; a step as what it writes down, its pullback, marks of outputs.
+
+    (s, x) ↦ ((s after it, output), λ (gs, gout). (gf, (gs, gx))); None if functions are leaves of the state.
+    """
+    outside = jax.tree.leaves(release(f))
+
+    def attempt(held: Marks) -> tuple[Marks, tuple[Tape, Residuals, Marks] | None]:
+        """A step whose state has these marks: which of these hold after it, and what it is."""
+        made: list[Any] = []
+
+        def forward(s: Any, x: Any) -> Any:
+            (after, out), pb = step(space.remark(s, held), x)
+            stays = tuple(h and now for h, now in zip(held, space.marks(after), strict=True))
+            made[:] = [stays, None, None]
+            if stays != held:
+                return ()
+            after = space.remark(release(after), held)
+
+            def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
+                g_f, g_arguments = parts(pb(pair(space.placed(g_s, after), space.placed(g_out, out))))
+                g_s, g_x = parts(g_arguments)
+                return space.present(g_f, f), space.present(g_s, state), space.present(g_x, xs)
+
+            examples = (space.structs(after), space.structs(out))
+            residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
+            made[:] = [stays, residuals, space.marks(out)]
+            return release(after), release(out), residuals.kept
+
+        if space.has_functions(space.remark(release(state), held)):
+            return held, None
+        tape = Tape(forward, release(state), row_types(release(xs)))
+        stays, residuals, out_marks = made
+        return stays, (tape, residuals, out_marks)
+
+    leaves, form = jax.tree.flatten(release((f, state, xs)))
+    key = (space, term, form, space.marks((f, state, xs)), tuple(map(aval_of, leaves)), staging.settings())
+    return _held.of(key, space.marks(state), attempt)
+
+
+_held = Fixpoints[Marks]("held loop states")  # a leaf of the state stays held only if no step makes it active
 
 
 def mapping(rep: Representation, space: Space, f: Any, xs: Any) -> Represented:
@@ -191,15 +207,6 @@ def moving(residuals: Residuals, of_last: Iterable[int], of_rows: Iterable[int])
 
     active, _ = fixpoint(frozenset(of_last), reached)
     return fixpoint(active, given)  # a rule of the user's may give what depends on none of them
-
-
-_held = Fixpoints[Marks]("held loop states")  # a leaf of the state stays held only if no iteration makes it active
-
-
-def described(x: Any, space: Space) -> tuple[Any, ...]:
-    """All that the marks of what is worked out from x depend on."""
-    leaves, form = jax.tree.flatten(release(x))
-    return form, space.marks(x), tuple(map(aval_of, leaves)), staging.settings()
 
 
 def _stacked(found: Found) -> Found:

@@ -23,18 +23,15 @@ from jax import lax
 
 from combinators.building import compose, prod
 from combinators.context import Context
-from combinators.fixpoint import Fixpoints
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
-from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of
+from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
-from tangents.control.loops import Marks, described, moving
-from tangents.cotangents.residuals import Residuals
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, parts, plus, release
+from tangents.control.loops import moving, repeated
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, pair, parts, plus, release
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
@@ -61,14 +58,27 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
     asks = record(lambda s: space.eval(rep, space.hold(condition), space.hold(s))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
-    held, (program, silent, residuals) = _step(rep, space, f, state, state_type)
+    def eval(s: Any, _: Any) -> Represented:
+        y, pb = space.eval(rep, f, s)
+        after, narrowed = widening(y, state_type, space)
+
+        def pull(g: Cotangent) -> Cotangent:
+            g_f, g_s = parts(pb(narrowed(parts(g)[0])))
+            return pair(g_f, pair(g_s, ZERO))
+
+        return (after, ()), pull
+
+    held, found = repeated(space, term, eval, f, state, ())
+    assert found
+    tape, residuals, _ = found
+    program, silent = (tape.giving(tape.result, silent=without) for without in (False, True))
     state = space.remark(release(state), held)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
     quiet = Step(silent, len(residuals.kept)) if program.jaxpr.effects else plain
 
     def step(s: Any, once_more: bool = False) -> tuple[Any, Rows]:
-        after, kept = (quiet if once_more else plain)(form.unflatten(s))
+        after, _, kept = (quiet if once_more else plain)(form.unflatten(s), ())
         return jax.tree.leaves(after), kept
 
     start = jax.tree.leaves(release(state))
@@ -108,42 +118,6 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
         return Sparse({1: space.placed(total, f), 2: narrowed(space.placed(g_s, state))})
 
     return result, pullback
-
-
-_held = Fixpoints[Marks]("held states of whiles")  # a leaf of the state stays held only if no step makes it active
-
-
-def _step(
-    rep: Representation, space: Space, f: Any, state: Any, state_type: Any
-) -> tuple[Marks, tuple[Program, Program, Residuals]]:
-    """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
-    outside = jax.tree.leaves(release(f))
-
-    def attempt(held: Marks) -> tuple[Marks, tuple[Program, Program, Residuals]]:
-        made: list[Any] = []
-
-        def forward(s: Any) -> Any:
-            y, pb = space.eval(rep, f, space.remark(s, held))
-            after, narrowed = widening(y, state_type, space)
-            stays = tuple(h and now for h, now in zip(held, space.marks(after), strict=True))
-            made[:] = [stays, None]
-            if stays != held:
-                return ()
-            after = space.remark(release(after), held)
-
-            def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
-                g_f, g_s = parts(pb(narrowed(space.placed(g_s, after))))
-                return space.present(g_f, f), space.present(g_s, state), {}
-
-            residuals = Residuals(pull, (space.structs(after), {}), outside, (), opened=True)
-            made[:] = [stays, residuals]
-            return release(after), residuals.kept
-
-        tape = Tape(forward, release(state))
-        stays, residuals = made
-        return stays, (tape.giving(tape.result), tape.giving(tape.result, silent=True), residuals)
-
-    return _held.of((space, *described((f, state), space)), space.marks(state), attempt)
 
 
 type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs blocks backwards
