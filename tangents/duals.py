@@ -16,7 +16,7 @@ import jax
 
 from combinators.types import is_discrete, type_of
 from tangents.cotangents.leaves import ARRAYS, as_weak, zero_leaf
-from tangents.spaces.public import by_leaves, component, converted, is_tag, require_zero
+from tangents.spaces.edges import by_leaves, component, converted, is_tag, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
 

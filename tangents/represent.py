@@ -34,10 +34,11 @@ from tangents.control.whiles import bounded, repetition
 from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, nothing, plus, release, split
 from tangents.operators import operator
 from tangents.primitives.pull import primitive
+from tangents.spaces.edges import from_public
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments
 from tangents.spaces.listing import by_captures
-from tangents.spaces.public import from_public, space_named
+from tangents.spaces.public import space_named
 from tangents.spaces.space import Represented, Space
 from tangents.trees.rule import reduction
 

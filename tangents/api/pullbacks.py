@@ -16,7 +16,7 @@ from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.tracing.lifting import lifted
 from tangents.cotangents.sparse import release
-from tangents.spaces.public import from_public
+from tangents.spaces.edges import from_public
 from tangents.spaces.space import Space
 
 

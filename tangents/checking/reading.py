@@ -26,7 +26,8 @@ from tangents.duals import activated, primal
 from tangents.duals import dense as dense_tangent
 from tangents.forward.forward import forward
 from tangents.represent import rep
-from tangents.spaces.public import SPACES, from_public
+from tangents.spaces.edges import from_public
+from tangents.spaces.public import SPACES
 from tangents.spaces.space import Space
 
 type Draw = Callable[[Type], Any]  # gives a value of a type

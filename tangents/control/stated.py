@@ -15,8 +15,8 @@ from combinators.values import Closure
 from tangents.cotangents.calls import ABSENT, Block, Calls
 from tangents.cotangents.leaves import zero_leaf
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, release
+from tangents.spaces.edges import from_public
 from tangents.spaces.listing import LIST
-from tangents.spaces.public import from_public
 from tangents.spaces.space import Representation, Space
 
 

@@ -5,6 +5,10 @@
 `eval` records its argument and the cotangent of its result; `curry` runs the function again, forwards and backwards,
 for every recorded call, and sums the cotangents of what it captured.  To pull back a call of a function, nobody has to
 know what it captured.
+
+A loop of which nobody knows the number of steps, or which has functions as state, has no room for the list of their
+calls.  Inside, functions are what they captured, as in figure 5, and outside `Captured` stands for the list: `curry`,
+which would have used up the calls, finds what they would have given.
 """
 
 from __future__ import annotations
@@ -27,7 +31,6 @@ from tangents.cotangents.calls import Block, Calls, Captured
 from tangents.cotangents.leaves import ARRAYS, Primals
 from tangents.cotangents.residuals import Residuals
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, masked, nothing, pair, plus, release, split
-from tangents.spaces.captured import called, of_captured, opened
 from tangents.spaces.functions import code_of
 from tangents.spaces.space import Representation, Represented, Space
 
@@ -73,7 +76,7 @@ def pull_calls(rep: Representation, space: Primals, f: Curry, t: Any, calls: Cal
     total: Cotangent = ZERO
     for block in calls.blocks:
         if isinstance(block, Captured):
-            total = plus(total, of_captured(ARRAYS.placed(block.total(), opened(t)), t, space, block.hint))
+            total = plus(total, _of_captured(ARRAYS.placed(block.total(), _opened(t)), t, space, block.hint))
             continue
         one = (block.argument, block.cotangent, block.valid)
         total = plus(total, _sum_over(again, space, block, t) if block.axes else again(*one))
@@ -94,11 +97,37 @@ def by_captures(rep: Representation, run: Callable[[Any], Represented], x: Any, 
 
     `hint` says what else to write where the calls of a function have to be a list.
     """
-    y, pb = run(opened(x))
+    y, pb = run(_opened(x))
     closed = lambda leaf: leaf if not isinstance(leaf, Closure) or ARRAYS.is_active(leaf) else Held(release(leaf))
-    listed = called(jax.tree.map(closed, y, is_leaf=is_function), x, LIST)
-    pullback = lambda g: ZERO if g is ZERO else of_captured(pb(of_captures(rep, g, y)), x, LIST, hint)
+    listed = jax.tree.map(closed, y, is_leaf=is_function)
+    listed = LIST.activate(listed) if LIST.has_functions(x) else listed  # in which they may have had a part
+    pullback = lambda g: ZERO if g is ZERO else _of_captured(pb(of_captures(rep, g, y)), x, LIST, hint)
     return listed, pullback if LIST.is_active(listed) else nothing
+
+
+def _opened(x: Any) -> Any:
+    """A primal, in which a function may be marked as a whole, with the marks at its arrays."""
+    return ARRAYS.hold_discrete(jax.tree.map(_opened_leaf, x, is_leaf=lambda leaf: isinstance(leaf, Held)))
+
+
+def _opened_leaf(leaf: Any) -> Any:
+    return ARRAYS.hold(release(leaf.value)) if isinstance(leaf, Held) else leaf
+
+
+def _of_captured(g: Cotangent, t: Any, space: Primals, hint: str) -> Cotangent:
+    """The cotangent of t, with functions among its leaves, from one in which functions are what they captured.
+
+    A function that captured nothing has been called all the same, and its list is not empty.  `hint` says what to write
+    for calls that are a list.
+    """
+    found = zip(space.gather(g, t), space.leaves(t), strict=True)
+    return space.scatter((_listed(c, leaf, hint) for c, leaf in found), t)
+
+
+def _listed(c: Cotangent, leaf: Any, hint: str) -> Cotangent:
+    if isinstance(leaf, Held):
+        return ZERO
+    return Calls(Captured(ARRAYS.present(c, _opened(leaf)), hint)) if isinstance(leaf, Closure) else c
 
 
 def _sum_over(again: Any, space: Primals, block: Block, t: Any) -> Cotangent:
