@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from combinators.depth import check_values

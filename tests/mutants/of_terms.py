@@ -101,7 +101,11 @@ MUTANTS = {
     ),
     "a fold is pulled back at the state after the step": (
         "a fold",
-        Code(loops.loop, "pb = step(s, x, held)", "pb = step(s, x, held); pb = step(after, x, held)[1]"),
+        Code(
+            loops.repeated,
+            "pb = step(space.remark(s, held), x)",
+            "pb = step(space.remark(s, held), x); pb = step(space.remark(release(after), held), x)[1]",
+        ),
     ),
     "a fold drops the cotangent of its elements": (
         "a fold",
@@ -114,7 +118,7 @@ MUTANTS = {
     ),
     "a fold takes its state for constant": (
         "a fold from a constant",
-        Code(loops.loop, "tuple(h and now for", "tuple(h for"),
+        Code(loops.repeated, "tuple(h and now for", "tuple(h for"),
     ),
     "a scan drops the cotangents of its outputs": (
         "a scan",
