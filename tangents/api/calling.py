@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +31,26 @@ type Located = tuple[
 ]  # what is static, f as a closure, its argument, its trace
 
 
+class Asked(NamedTuple):
+    """By which of so many arguments a derivative is asked for: their places, and whether it is a tuple of these."""
+
+    arity: int
+    places: tuple[int, ...]
+    is_tuple: bool
+
+    def arguments(self, x: Any) -> list[Any]:
+        """All arguments, of which x is the one domain."""
+        return [x] if self.arity == 1 else list(x)
+
+    def of(self, arguments: Any) -> Any:
+        """Those that are asked for, of what there is for each by its place."""
+        return tuple([arguments[i] for i in self.places]) if self.is_tuple else arguments[self.places[0]]
+
+
 def of_arguments(
     f: Any,
     operation: Any,
-    spec: Callable[[int, tuple[int, ...], bool], Any],
+    options: Any,
     argnums: Any,
     has_aux: bool = False,
     allow_int: bool = False,
@@ -42,10 +58,9 @@ def of_arguments(
     check: Callable[[list[Any]], None] = lambda arguments: None,
     times: int = 1,
 ) -> Callable[..., Any]:
-    """The function of f's arguments that applies an operation to f as a closure.
+    """The function of f's arguments that applies an operation to f as a closure: operation((options, `Asked`), f, x).
 
-    `spec` makes what is static of it: of the number of arguments, the places of those that are asked for, and whether
-    these are a tuple.  `check` sees these arguments themselves.  The operation derives so many `times`.
+    `check` sees the arguments that are asked for.  The operation derives so many `times`.
     """
     argnums = _positions(argnums)
 
@@ -61,7 +76,8 @@ def of_arguments(
         if not isinstance(found, Found):  # which was traced on these arguments
             infer(Eval(), (closure, pack(arguments)))
         check([arguments[i] for i in asked])
-        return spec(len(arguments), asked, isinstance(argnums, tuple)), closure, pack(arguments), found
+        static = options, Asked(len(arguments), asked, isinstance(argnums, tuple))
+        return static, closure, pack(arguments), found
 
     derivative = _dispatched(f, operation, on)
     return named(putting_back(f, derivative) if has_aux else derivative, f)

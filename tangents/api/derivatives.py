@@ -26,7 +26,7 @@ from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing.function import seal
 from tangents.api.auxiliary import aside, check_pair
-from tangents.api.calling import of_arguments
+from tangents.api.calling import Asked, of_arguments
 from tangents.api.pullbacks import Pullback, pullback_of
 from tangents.cotangents.sparse import ZERO, Sparse, release, split
 from tangents.operators import differential
@@ -81,11 +81,8 @@ def _gradient(
 ) -> Any:
     space_named(functions)
     flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
-
-    def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
-        return _Spec(arity, asked, not is_tuple, has_aux, functions, alone, holomorphic)
-
-    return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
+    options = _Options(has_aux, functions, alone, holomorphic)
+    return of_arguments(f, _value_and_gradients, options, argnums, has_aux, allow_int, holomorphic)
 
 
 @deep
@@ -116,10 +113,7 @@ def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tup
     return (y, pullback, aux) if has_aux else (y, pullback)
 
 
-class _Spec(NamedTuple):
-    arity: int
-    asked: tuple[int, ...]
-    one: bool = True
+class _Options(NamedTuple):
     has_aux: bool = False
     functions: str = "environment"
     alone: bool = False  # without the value
@@ -127,30 +121,29 @@ class _Spec(NamedTuple):
 
 
 @differential
-def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    space = space_named(spec.functions)
-    arguments = [x] if spec.arity == 1 else list(x)
-    check_environments([arguments[i] for i in spec.asked], space)
-    marked = [(space.hold_discrete if i in spec.asked else space.hold)(a) for i, a in enumerate(arguments)]
+def _value_and_gradients(static: tuple[_Options, Asked], f: Closure, x: Any) -> Any:
+    options, asked = static
+    space, arguments = space_named(options.functions), asked.arguments(x)
+    check_environments(asked.of(arguments), space)
+    marked = [(space.hold_discrete if i in asked.places else space.hold)(a) for i, a in enumerate(arguments)]
     environment = space.hold(f.environment)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
-    if spec.has_aux:
+    if options.has_aux:
         check_pair(result)
-    value, part = (result[0], "first component") if spec.has_aux else (result, "result")
-    _check_scalar(value, part, spec.holomorphic)
+    value, part = (result[0], "first component") if options.has_aux else (result, "result")
+    _check_scalar(value, part, options.holomorphic)
     seed = type_of(value).dtype.type(1)
-    _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
-    by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    gradients = tuple(space.alike(by_argument[i], marked[i]) for i in spec.asked)
-    whole = gradients[0] if spec.one else gradients
-    return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
+    _, g = split(pullback(Sparse({0: seed}) if options.has_aux else seed), environment)
+    by_argument = [g] if asked.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(asked.arity)]
+    gradients = asked.of({i: space.alike(by_argument[i], marked[i]) for i in asked.places})
+    return (result, gradients) if not options.alone else (gradients, result[1]) if options.has_aux else gradients
 
 
 def gradient(f: Closure, x: Any) -> Any:
     """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
     infer(Eval(), (f, x))
-    return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
+    return _value_and_gradients((_Options(alone=True), Asked(1, (0,), False)), f, x)
 
 
 @differential
