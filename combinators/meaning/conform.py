@@ -79,16 +79,11 @@ def _leaf(value: Any, expected: Tensor | Function, f: object) -> Any:
 
 def _function(value: Any, expected: Function, f: object) -> Any:
     if not isinstance(value, Closure | Opaque):
+        kind, what = (ArgumentError, "an array is given where a function is expected")
         if callable(value):
-            raise BareFunctionError(
-                "a Python function is passed where a function value is expected",
-                part=f,
-                expected=expected,
-                got=described(value),
-                hint=f"write function(f, domain) with the domain {expected.dom}",
-            )
-        raise ArgumentError(
-            "an array is given where a function is expected",
+            kind, what = (BareFunctionError, "a Python function is passed where a function value is expected")
+        raise kind(
+            what,
             part=f,
             expected=expected,
             got=described(value),

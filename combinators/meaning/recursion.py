@@ -17,7 +17,6 @@ from functools import singledispatch
 from typing import Any
 
 import jax
-import jax.core
 
 from combinators.context import Context, divided, extend
 from combinators.errors import CompositionError, UnsupportedError, within
@@ -149,11 +148,6 @@ def _checked(term: Fix, found: Type) -> None:
             got=found,
             hint="state the codomain that the branches without calls of itself give, or convert what they give",
         )
-
-
-def is_traced(x: Any) -> bool:
-    """Whether JAX traces some value in x."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x))
 
 
 @singledispatch

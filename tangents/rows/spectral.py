@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from jax import lax
 
 from tangents.cotangents.sparse import ZERO
 from tangents.rows.kinds import Rule, general, is_complex, knows, total
-from tangents.rows.matrices import on, product, transposed, triangle
+from tangents.rows.matrices import on, places, product, transposed, triangle
 
 
 def _adjoint(x: Any) -> Any:
@@ -59,8 +58,7 @@ def _along(v: Any, x: Any, axis: int) -> Any:
 
 def _diagonal(x: Any) -> Any:
     """Which entries of square matrices are on the diagonal."""
-    rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
-    return lax.eq(rows, columns)
+    return lax.eq(*places(x))
 
 
 def _spread(v: Any, like: Any) -> Any:
