@@ -10,16 +10,20 @@ from collections.abc import Callable
 
 
 class Run:
-    """A program that may run several times: each time but the first, `undo` puts back before what it has changed."""
+    """A program that may run several times: each time but the first, what it has changed is put back before."""
 
-    def __init__(self, undo: Callable[[], object] = lambda: None):
-        self.undo, self._ran = undo, False
+    def __init__(self, put_back: Callable[[], object] = lambda: None):
+        self._put_back, self._ran = put_back, False
 
     def begins(self) -> None:
         """To be called before each time."""
         if self._ran:
             self.undo()
         self._ran = True
+
+    def undo(self) -> None:
+        """As if the program had not run."""
+        self._put_back()
 
 
 def attempted[State, Result](

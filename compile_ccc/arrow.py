@@ -30,7 +30,7 @@ from compile_ccc.tracing.arguments import argument_type, bound, holds_function, 
 from compile_ccc.tracing.captures import captures
 from compile_ccc.tracing.function import Found, Joined
 from compile_ccc.tracing.keeping import traced
-from compile_ccc.tracing.traced import NOT_GIVEN, Given
+from compile_ccc.tracing.tracee import NOT_GIVEN, Given
 from compile_ccc.watching.handed import order_of, write
 
 

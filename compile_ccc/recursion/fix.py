@@ -18,14 +18,15 @@ from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
 from combinators.text.outline import outline
 from combinators.types import Function, Tensor, Type, pack, same_type
-from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, flatten, is_carrier, lam_p
+from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, is_carrier, lam_p
 from compile_ccc.recursion.codomains import endless, founded
 from compile_ccc.recursion.compiling import refuse
 from compile_ccc.recursion.unfolding import more_than_called, unfolded
-from compile_ccc.tracing.arguments import argument_type, binds, parameter_name
-from compile_ccc.tracing.captures import Captured, captures
-from compile_ccc.tracing.function import function
+from compile_ccc.tracing.arguments import argument_type, binds
+from compile_ccc.tracing.captures import captures
+from compile_ccc.tracing.function import function, recorded
 from compile_ccc.tracing.stage import stage
+from compile_ccc.tracing.tracee import Tracee
 
 
 def fix(f: Callable[..., Any], *domain: Any, codomain: Any = None, max_depth: int = 1024) -> Any:
@@ -70,12 +71,12 @@ def _recursion(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type, max_dept
 def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:
     """The carrier of (self, x, ...) ↦ f(self, x, ...), and the type of its result."""
     itself = lambda cod: [Function(pack(dom), cod)]
-    on_a_way = lambda: founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[1]))
+    on_a_way = lambda: founded(lambda: strong(staged(f, itself(Unfounded(())), dom)[2]))
     way = on_a_way() if cod is None else (cod,)
     if way is None:
         raise endless(f)
     try:
-        program, found, captured, types = staged(f, itself(way[0]), dom)
+        tracee, program, found = staged(f, itself(way[0]), dom)
     except Exception as error:
         if cod is None:
             raise
@@ -84,15 +85,11 @@ def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any,
         if same_type(way[0], cod):
             raise
         raise differs(f, f"{cod}, the codomain that is stated", way[0]) from error
-    _check(f, program, len(program.consts) + len(jax.tree.leaves(types)))
+    _check(f, program, len(program.consts) + len(jax.tree.leaves(tracee.types)))
     if not same_type(found, way[0]):
         whose = "on a way without calls of itself" if cod is None else "the codomain that is stated"
         raise differs(f, f"{way[0]}, {whose}", found)
-    outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
-    names = (*("" for _ in program.consts), *captured.names)
-    type = Function((*itself(way[0]), *dom), strong(found))
-    facts = {"name": parameter_name(f, 1 + len(dom)), "names": names, "rule": None, "origin": NOWHERE}
-    return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), type=type, **facts), way[0]
+    return recorded(tracee, program, Function((*itself(way[0]), *dom), strong(found))), way[0]
 
 
 def check_parameters(f: Callable[..., Any], own: int, dom: tuple[Type, ...]) -> None:
@@ -107,16 +104,13 @@ def check_parameters(f: Callable[..., Any], own: int, dom: tuple[Type, ...]) -> 
         )
 
 
-def staged(
-    f: Callable[..., Any], functions: list[Function], dom: tuple[Type, ...]
-) -> tuple[Any, Type, Captured, list[Type]]:
-    """The program of f of these functions and this domain, the type of its result, its captures, and their types."""
-    own, captured = active_traces.get()[-1], captures(f)
-    types = [argument_type(v) for v in captured.values]
+def staged(f: Callable[..., Any], functions: list[Function], dom: tuple[Type, ...]) -> tuple[Tracee, Any, Type]:
+    """The function f of these functions and this domain, its program, and the type of its result."""
     domain = (*functions, *dom)
-    program, found, *_ = stage(f, captured, types, domain, len(domain), own)
+    tracee = Tracee(f, captures(f), domain, len(domain))
+    program, found, *_ = stage(tracee, active_traces.get()[-1])
     refuse(None, result=found)
-    return program, found, captured, types
+    return tracee, program, found
 
 
 def differs(f: Any, expected: str, got: Type) -> UntypedFunctionError:

@@ -84,7 +84,7 @@ _TAG = Tensor((), jnp.int32)
 
 
 def _gives(f: Any, types: list[Function], domain: tuple[Type, ...]) -> Type:
-    return strong(staged(f, types, domain)[1])
+    return strong(staged(f, types, domain)[2])
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from compile_ccc.tracing.arguments import argument_type, parameter_name
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.keeping import traced
 from compile_ccc.tracing.lifting import lifted
-from compile_ccc.tracing.stage import stage, trace_anew
-from compile_ccc.tracing.traced import Traced
+from compile_ccc.tracing.stage import stage
+from compile_ccc.tracing.traced import Traced, trace_anew
+from compile_ccc.tracing.tracee import Tracee
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,19 @@ def function(f: Callable[..., Any], *domain: Any) -> Any:
 
 def abstraction(f: Callable[..., Any], dom: Type, arity: int, rule: Any = None) -> FunctionValue:
     """λ inside a traced lambda: the function value that is recorded there, with a derivative if `rule` states one."""
-    own = active_traces.get()[-1]
-    captured = captures(f)
-    types = [argument_type(v) for v in captured.values]
-    program, cod, *_ = stage(f, captured, types, dom, arity, own)
-    outer = [leaf for v, t in zip(captured.values, types, strict=True) for leaf in flatten(v, t)]
+    own, tracee = active_traces.get()[-1], Tracee(f, captures(f), dom, arity)
+    program, cod, *_ = stage(tracee, own)
     type = Function(dom, cod)
-    names = (*("" for _ in program.consts), *captured.names)
-    facts = {"type": type, "name": parameter_name(f, arity), "names": names, "rule": rule, "origin": NOWHERE}
-    carrier = lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
-    return FunctionValue(carrier, type, own)
+    return FunctionValue(recorded(tracee, program, type, rule), type, own)
+
+
+def recorded(tracee: Tracee, program: Any, type: Function, rule: Any = None) -> Any:
+    """The carrier of a function of this type, of which this is the program, in the one that is being traced."""
+    captured = tracee.captured
+    outer = [leaf for v, t in zip(captured.values, tracee.types, strict=True) for leaf in flatten(v, t)]
+    name, names = parameter_name(tracee.f, tracee.arity), (*("" for _ in program.consts), *captured.names)
+    facts = {"type": type, "name": name, "names": names, "rule": rule, "origin": NOWHERE}
+    return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
 
 
 @entered.register(object)
@@ -114,4 +118,5 @@ def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:
 
 def seal(f: Callable[[Any], Any], dom: Type) -> Closure:
     """The closure of a function of one argument that closes over values of a trace: they become its environment."""
-    return trace_anew(f, Captured((), [], [], lambda *_: nullcontext(f)), [], dom, 1, closed=True).closure([])
+    nothing = Captured((), [], [], lambda *_: nullcontext(f))
+    return trace_anew(Tracee(f, nothing, dom, 1), closed=True).closure([])

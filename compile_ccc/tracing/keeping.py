@@ -13,23 +13,19 @@ import jax
 import jax.core
 import numpy as np
 
-from combinators import staging
 from combinators.identity.identity import key_of
 from combinators.memo import Table
-from combinators.types import Tensor, Type
-from compile_ccc.again import Run
+from combinators.types import Type
 from compile_ccc.asking import often
 from compile_ccc.asking.answers import NO_ANSWERS
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.asking.ruled_calls import levels_of, undone_by
-from compile_ccc.asking.tracers import class_of, times_derived
+from compile_ccc.asking.tracers import times_derived
 from compile_ccc.carriers import FunctionValue
-from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured
-from compile_ccc.tracing.stage import is_concrete, trace_anew
-from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
+from compile_ccc.tracing.traced import Traced, trace_anew
+from compile_ccc.tracing.tracee import NOT_GIVEN, Given, Surroundings, Tracee
 from compile_ccc.watching.before import Before, Still
-from compile_ccc.watching.foreign import fixed_parts
 from compile_ccc.watching.ran import Ran, asks_for_type, ran_before, running
 from compile_ccc.watching.reached import reached
 from compile_ccc.watching.redefined import has_lasting_rules
@@ -45,11 +41,11 @@ class _Kept:
     objects: tuple[weakref.ref[Any], ...]
     shared: list[tuple[int, Any]]  # what functions in the program reach when it runs, by places of `Captured.shared`
 
-    def holds(self, captured: Captured, inputs: list[Any], varied: set[int]) -> bool:
-        if False in [captured.shared[i] is value for i, value in self.shared]:
+    def holds(self, tracee: Tracee) -> bool:
+        if False in [tracee.captured.shared[i] is value for i, value in self.shared]:
             return False
         live = all(object() is not None for object in self.objects) and self.traced.read.holds()
-        return live and (self.traced.answers is None or self.traced.answers.hold(inputs, varied))
+        return live and (self.traced.answers is None or self.traced.answers.hold(tracee.inputs, tracee.varied))
 
 
 @dataclass
@@ -80,133 +76,94 @@ _PATHS = 16  # of Python through one program, that are kept
 def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given = NOT_GIVEN) -> Traced:
     """The trace of `f` on a domain; the one from before, if the same program was traced and what it read stayed."""
     tracee = Tracee(f, captured, dom, arity, given)
-    with levels_of(tracee.program, Before) as tracee.levels:
-        return _traced(tracee)
+    with levels_of(tracee.program, Before) as levels:
+        return _traced(tracee, levels)
 
 
-def _traced(tracee: Tracee) -> Traced:
-    f, captured, dom, arity, given = tracee.f, tracee.captured, tracee.dom, tracee.arity, tracee.given
-    fixed = tracee.code()
-    key = tracee.key(fixed)
+def _traced(tracee: Tracee, levels: int) -> Traced:
+    fixed = _code(tracee)
+    key = _key(tracee, levels, fixed)
     anew = _anew.get(key)
     for kept in (_kept.get(key) or ()) if anew is None else ():
-        if kept.holds(captured, tracee.inputs, tracee.varied):
+        if kept.holds(tracee):
             ran_before(kept.traced.ran)
             return kept.traced
-    lasting = has_lasting_rules(f)
+    lasting = has_lasting_rules(tracee.f)
     if anew is not None and anew.certain:
         state = Still(tracee.roots) if anew.still else Before(tracee.roots(), not anew.keeps_large)
-        run = Run(partial(captured.undo, f, state))
-        given = given.for_run(partial(settle, [f]) if anew.leaves else given.at_end, run, state)
+        around = Surroundings(tracee, state, partial(settle, [tracee.f]) if anew.leaves else lambda _: False)
         if not anew.still:
-            undone_by(run.undo)
-        result = trace_anew(f, captured, tracee.types, dom, arity, fixed, read=anew.read, given=given)
-        state.check(f)
+            undone_by(around.undo)
+        result = trace_anew(tracee, fixed, read=anew.read, around=around)
+        state.check(tracee.f)
         return result
-    if is_tracing() and _met.get(key) is None:
+    within = is_tracing() and _met.get(key) is None
+    if within:
         _met.put(key, True)
-        roots = tracee.roots()
-        before = Before(roots)
-        at_end = lambda settled: _may_hold_tracers(before.watch) and settle(roots, settled)
-        result, _ = tracee.observed(fixed, at_end, partial(captured.undo, f, before), before)
+    return _watched(tracee, levels, fixed, lasting and not within, anew)
+
+
+def _code(tracee: Tracee) -> tuple[int, ...]:
+    """The inputs that are known to be code."""
+    as_code = _fixed.get(tracee.program) or ()
+    return tuple([i for i in tracee.knowable if i in as_code or type(tracee.inputs[i]) in _TRUTHS])
+
+
+def _key(tracee: Tracee, levels: int, fixed: tuple[int, ...]) -> Any:
+    """What a trace depends on in which these inputs are code, beside what it reads and asks."""
+    values = [tracee.inputs[i] for i in fixed]
+    return (
+        tracee.program,
+        levels and (levels, times_derived()),
+        fixed,
+        key_of(values) if fixed else (),
+        tuple([(type(v), v.flags.writeable) if isinstance(v, np.ndarray) else type(v) for v in values]),
+    )
+
+
+def _observed(tracee: Tracee, fixed: tuple[int, ...], around: Surroundings) -> tuple[Traced, Ran]:
+    """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
+    undone_by(around.undo)
+    with running() as ran:
+        result = trace_anew(tracee, fixed, around=around)
+        others = [i for i in tracee.knowable if not isinstance(tracee.inputs[i], jax.Array)]
+        if more := {i for i in others if asks_for_type(ran, tracee.inputs[i])} - {*result.fixed}:
+            result = trace_anew(tracee, tuple(sorted({*result.fixed, *more})), around=around)
+    if result.fixed:
+        _fixed.drop(tracee.program)
+        _fixed.put(tracee.program, result.fixed)
+    return result, ran
+
+
+def _watched(tracee: Tracee, levels: int, fixed: tuple[int, ...], lasting: bool, anew: _Anew | None) -> Traced:
+    """The trace, which is kept, if it may last, if all that it read can be watched, and was not changed by it."""
+    captured, roots = tracee.captured, tracee.roots()
+    state = Before(roots)
+    before = anew.after if state.watch.reason and anew is not None else state.watch
+    held = before.holds()
+    around = Surroundings(tracee, state, lambda settled: _may_hold_tracers(before) and settle(roots, settled))
+    result, ran = _observed(tracee, fixed, around)
+    if asks_for_type(ran):
+        result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=tracee.classes()))
+    if result.fixed:
+        often.note(tracee.program, tracee.f, captured.names, tracee.dom, result.fixed, tracee.inputs)
+    key = _key(tracee, levels, result.fixed)
+    holds = (*result.constants, *[tracee.inputs[i] for i in result.fixed], *captured.kept)
+    if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
         return replace(result, read=Watch(reason=_AROUND))
-    return tracee.watched(fixed, lasting, anew)
-
-
-class Tracee:
-    """A Python function with what it captured and its arguments: their types, and what is known of their values."""
-
-    def __init__(self, f: Callable[..., Any], captured: Captured, dom: Type, arity: int, given: Given):
-        self.f, self.captured, self.dom, self.arity, self.given = f, captured, dom, arity, given
-        self.levels = 0  # of rules that are looked into
-        self.types = [argument_type(v) for v in captured.values]
-        leaves, self.form = jax.tree_util.default_registry.flatten((dom, self.types), None)
-        types = tuple([(t.shape, t.dtype, t.weak) if type(t) is Tensor else t for t in leaves])
-        self.program = (captured.key, arity, self.form, types, given.order, staging.settings())
-        self.inputs = [*captured.values, *given.leaves]
-        self.inputs += [None for _ in leaves[len(self.inputs) :]]
-        start = len(self.types)
-        self.varied = {start + i for i in given.varied}  # which is never code
-        self.known = [i for i, v in enumerate(self.inputs) if i not in self.varied and is_concrete(v)]
-
-    def code(self) -> tuple[int, ...]:
-        """The inputs that are known to be code."""
-        as_code = _fixed.get(self.program) or ()
-        return tuple([i for i in self.known if i in as_code or type(self.inputs[i]) in _TRUTHS])
-
-    def key(self, fixed: tuple[int, ...]) -> Any:
-        """What a trace depends on in which these inputs are code, beside what it reads and asks."""
-        values = [self.inputs[i] for i in fixed]
-        return (
-            self.program,
-            self.levels and (self.levels, times_derived()),
-            fixed,
-            key_of(values) if fixed else (),
-            tuple([(type(v), v.flags.writeable) if isinstance(v, np.ndarray) else type(v) for v in values]),
-        )
-
-    def roots(self) -> list[Any]:
-        """The function, and what the pytrees of its inputs hold beside their parts."""
-        return [self.f, *[part for shape in (self.form, *self.captured.forms) for part in fixed_parts(shape)]]
-
-    def observed(
-        self, fixed: tuple[int, ...], at_end: Callable[[Any], Any], undo: Callable[[], Any], before: Before
-    ) -> tuple[Traced, Ran]:
-        """The trace, and what ran in it; inputs whose type may be asked for there are code from now on."""
-        given = self.given.for_run(at_end, Run(undo), before)
-        undone_by(undo)
-        new = lambda fixed: trace_anew(self.f, self.captured, self.types, self.dom, self.arity, fixed, given=given)
-        with running() as ran:
-            result = new(fixed)
-            others = [i for i in self.known if not isinstance(self.inputs[i], jax.Array)]
-            if more := {i for i in others if asks_for_type(ran, self.inputs[i])} - {*result.fixed}:
-                result = new(tuple(sorted({*result.fixed, *more})))
-        if result.fixed:
-            _fixed.drop(self.program)
-            _fixed.put(self.program, result.fixed)
-        return result, ran
-
-    def watched(self, fixed: tuple[int, ...], lasting: bool, anew: _Anew | None) -> Traced:
-        """The trace, which is kept if all that it read can be watched, and was not changed by it."""
-        roots = self.roots()
-        state = Before(roots)
-        before = anew.after if state.watch.reason and anew is not None else state.watch
-        held = before.holds()
-        left: list[bool] = []
-
-        def undo() -> None:
-            self.captured.undo(self.f, state)
-            left.clear()
-
-        at_end = lambda settled: left.append(_may_hold_tracers(before) and settle(roots, settled))
-        result, ran = self.observed(fixed, at_end, undo, state)
-        if asks_for_type(ran):
-            result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=self.classes()))
-        if result.fixed:
-            often.note(self.program, self.f, self.captured.names, self.dom, result.fixed, self.inputs)
-        key = self.key(result.fixed)
-        holds = (*result.constants, *[self.inputs[i] for i in result.fixed], *self.captured.kept)
-        if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
-            return replace(result, read=Watch(reason=_AROUND))
-        changed = any(left) or bool(result.written) or not before.holds() or not self.captured.watch.holds()
-        after = reached(ran, [*self.captured.kept, *roots[1:]])
-        read = Watch(reason=self.captured.watch.reason or _CHANGES) if changed and not after.reason else after
-        result = replace(result, ran=ran, read=read)
-        _anew.drop(key)
-        if read.reason:  # the first time, it may be what is worked out once
-            certain = bool(after.reason) or (anew is not None and held)
-            still = not (any(left) or result.written or state.moves) and state.watch.stands()
-            _anew.put(
-                key, _Anew(read, after, certain, any(left), still and self.captured.watch.stands(), state.keeps_large)
-            )
-        else:
-            _keep(key, result, self.captured)
-        return result
-
-    def classes(self) -> dict[int, type | None]:
-        """The classes of the inputs; None of what is varied."""
-        known = [(i, value) for i, value in enumerate(self.inputs) if value is not None]
-        return {i: None if i in self.varied else class_of(value) for i, value in known}
+    left = around.left
+    changed = left or bool(result.written) or not before.holds() or not captured.watch.holds()
+    after = reached(ran, [*captured.kept, *roots[1:]])
+    read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
+    result = replace(result, ran=ran, read=read)
+    _anew.drop(key)
+    if read.reason:  # the first time, it may be what is worked out once
+        certain = bool(after.reason) or (anew is not None and held)
+        still = not (left or result.written or state.moves) and state.watch.stands() and captured.watch.stands()
+        _anew.put(key, _Anew(read, after, certain, left, still, state.keeps_large))
+    else:
+        _keep(key, result, captured)
+    return result
 
 
 def _may_hold_tracers(watch: Watch) -> bool:

@@ -1,228 +1,203 @@
-"""One run of a Python function under JAX's own tracing, and the λ-term that is read off it."""
+"""One run after another of a Python function under JAX's own tracing, until it asks for no value more."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
 import numpy as np
 
 from combinators import staging
-from combinators.context import Context
 from combinators.depth import check_values, users_own
-from combinators.errors import (
-    BareFunctionError,
-    DiffcurryError,
-    definition_line,
-)
+from combinators.errors import BareFunctionError, DiffcurryError, definition_line
 from combinators.identity import rules
-from combinators.meaning.families import stated
-from combinators.meaning.infer import abstract, note
-from combinators.origins import NOWHERE
+from combinators.meaning.infer import abstract
 from combinators.types import Opaque, Type, leaf_type, require_values, type_of
-from combinators.values import Closure, is_function
-from compile_ccc.again import Run, attempted
+from combinators.values import Closure
+from compile_ccc.again import attempted
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
 from compile_ccc.asking.jax_traces import running_trace, trace_of
 from compile_ccc.asking.tracers import asked_of
-from compile_ccc.carriers import Trace, active, flatten, struct, unflatten
-from compile_ccc.reading.read import read as read_program
-from compile_ccc.reading.traces import Program
+from compile_ccc.carriers import Trace, flatten, struct, unflatten
 from compile_ccc.reading.writing import as_number, is_known
 from compile_ccc.refusing.complaints import complaints, holds_array
-from compile_ccc.refusing.refusals import check_captured, of_outside
+from compile_ccc.refusing.refusals import of_outside
 from compile_ccc.rules.closing import closing, mapped, strays
 from compile_ccc.rules.known import asks_for_value, traced_with_known
-from compile_ccc.tracing.arguments import VALUES, argument_type, check_arity, parameter_name
-from compile_ccc.tracing.captures import Captured
-from compile_ccc.tracing.traced import NOT_GIVEN, Given, Traced
-from compile_ccc.translate import translate
-from compile_ccc.watching.before import Before, Still, is_shared
+from compile_ccc.tracing.arguments import check_arity
+from compile_ccc.tracing.tracee import Surroundings, Tracee
+from compile_ccc.watching.before import Before, is_shared
 from compile_ccc.watching.handed import Handed, Written, write
-from compile_ccc.watching.watch import NOTHING, Watch
-
-_flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
-def trace_anew(
-    f: Callable[..., Any],
-    captured: Captured,
-    types: list[Type],
-    dom: Type,
-    arity: int,
-    fixed: tuple[int, ...] = (),
-    closed: bool = False,
-    read: Watch = NOTHING,
-    given: Given = NOT_GIVEN,
-) -> Traced:
-    """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
-    with active(closed) as own:
-        program, cod, fixed, answers, written = stage(f, captured, types, dom, arity, own, fixed, given)
-        if found := program.consts:
-            check_captured(program.jaxpr)
-        constants = [own.value(c) for c in found]
-    met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
-    lam, outer = read_program(
-        program.jaxpr,
-        [*met, *zip(captured.names, types, strict=True)],
-        (parameter_name(f, arity), dom),
-        cod,
-        own.has_functions,
-        own.rules_capture,
-    )
-    place = {x: i for i, x in enumerate(outer)}
-    count = len(met)
-    sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
-    captured_types = [x.type for x in lam.free]
-    code = translate(lam)
-    value = stated(code, captured_types)
-    lasts = read is NOTHING  # or it is traced at each call, and its code may be another then
-    if lasts and not any(map(is_function, _flatten(cod, None)[0])):  # inference knows the code of one that comes out
-        for known in {code, value}:
-            note(known, Context(*captured_types), lam.parameter.type, cod)
-    origin = NOWHERE if closed else Program(lam)
-    shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
-    return Traced(
-        lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, given.order
-    )
+class Staged(NamedTuple):
+    """What a function is when it has run under JAX's tracing."""
+
+    program: Any  # its jaxpr, over the leaves of its captured values and of its argument
+    cod: Type
+    fixed: tuple[int, ...]  # which of these inputs are code all the same
+    answers: Answers | None  # what Python was told of those that are given
+    written: tuple[Written, ...]  # what the function changed in those
 
 
-def stage(
-    f: Callable[..., Any],
-    captured: Captured,
-    types: list[Type],
-    dom: Type,
-    arity: int,
-    own: Trace,
-    fixed: tuple[int, ...] = (),
-    given: Given = NOT_GIVEN,
-) -> tuple[Any, Type, tuple[int, ...], Answers | None, tuple[Written, ...]]:
-    """The jaxpr of f over the leaves of its captured values and of its argument, and the type of its result.
+def stage(tracee: Tracee, own: Trace, fixed: tuple[int, ...] = (), around: Surroundings | None = None) -> Staged:
+    """The program of a function in the trace `own`; `fixed` are inputs known to be code.
 
-    The third result says which of these inputs are code all the same, `fixed` which ones were known to be: those that
-    have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which is made inside f.
-    Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that are known, if a
-    function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.  The last ones are what Python was
-    told of the inputs that are `given`, and what f changed in those.
+    Code are those that have to be known to JAX (`traced_with_known`), and those that a rule of a derivative holds which
+    is made inside f.  Such a rule runs when the trace has ended, so it has to hold the value itself.  So are all that
+    are known, if a function in f is one of numbers, as `x.at[i].apply` takes, and holds one of them.
     """
-    check_arity(f, arity, dom)
-    cods: list[Type] = []
-    told: list[Answers | None] = []
-    written: tuple[Written, ...] = ()
-    live = False  # whether rules that captured what is mapped are closed in the trace
-    inside: dict[int, Any] = {}  # the captured values as f sees them; JAX looks for tracers that outlive a trace
-    structs = [struct(leaf) for leaf in _flatten((types, dom), None)[0]]
-    inputs = [v if isinstance(v, (*VALUES, Closure)) else None for v in (*captured.values, *given.leaves)]
-    inputs += [None] * (len(structs) - len(inputs))
-    start = len(types)
-    varied = frozenset([start + i for i in given.varied])
-    wanted: set[int] = set()
-    looked: set[int] = set()
-    numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
-    around = running_trace()
-    before = given.before or Before(() if own.closed else [f])
-    runs = given.run or Run(partial(captured.undo, f, before))
-    captured_by_rules: list[Any] = []
-    copied: dict[int, Any] = {}  # containers of which f saw a copy, by the identity of that
+    f = tracee.f
+    check_arity(f, tracee.arity, tracee.dom)
+    runs = _Runs(tracee, own, around or Surroundings(tracee, Before(() if own.closed else [f])))
+    try:
+        with complaints():
+            program = traced_with_known(runs.attempt, fixed, lambda: tracee.knowable, runs.no_refs)
+    except Exception:
+        write(runs.left.written)
+        raise
+    left = runs.left
+    if left.copied:
+        rules.put_back(program.jaxpr, left.copied)
+    return Staged(program, left.cod, left.fixed, left.answers, left.written)
 
-    def flat(*leaves: Any) -> list[Any]:
-        nonlocal copied, written
-        handed, written = None, ()
-        asked = Asked(inputs, varied, around, numbers=bool(captured.written), captured=start)
-        if not own.closed:
+
+@dataclass
+class _Left:
+    """What one run of a function leaves, with these inputs as code."""
+
+    fixed: tuple[int, ...] = ()
+    cod: Type = ()
+    answers: Answers | None = None
+    wanted: set[int] = field(default_factory=set)  # inputs of which Python asked what cannot be told of a tracer
+    looked: set[int] = field(default_factory=set)  # inputs whose classes it asked for
+    written: tuple[Written, ...] = ()
+    copied: dict[int, Any] = field(default_factory=dict)  # containers of which f saw a copy, by the identity of that
+    inside: dict[int, Any] = field(default_factory=dict)  # captured values as f sees them: weakly, as JAX looks for
+    # tracers that outlive a trace
+
+
+class _Runs:
+    """The runs of a function in a trace, and what was found out of it so far."""
+
+    def __init__(self, tracee: Tracee, own: Trace, around: Surroundings) -> None:
+        self.tracee, self.own, self.around, self.outer = tracee, own, around, running_trace()
+        self.structs = [struct(leaf) for leaf in tracee.leaves]
+        self.numbers: set[int] = set()  # inputs that a function of numbers holds, if they are code
+        self.closes = False  # whether rules that captured what is mapped are closed in the trace
+        self.by_rules: list[Any] = []  # tracers that rules in the program hold
+        self.left = _Left()
+
+    def attempt(self, known: tuple[int, ...]) -> Any:
+        """The program with these inputs as code, and as many more as it asks for."""
+        program = attempted(self._program, known, self._demand)
+        return _with_constants(program, self.by_rules) if self.by_rules else program
+
+    def no_refs(self) -> None:
+        """Raises `UnsupportedError` if the function reaches a ref of JAX's."""
+        if Before([self.tracee.f]).has_refs:
+            raise of_outside("Ref", definition_line(self.tracee.f))
+
+    def _program(self, known: tuple[int, ...]) -> Any:
+        self.around.begins()
+        self.left = _Left(known)
+        return staging.program(self._run, self.structs)
+
+    def _run(self, *leaves: Any) -> list[Any]:
+        """The leaves of what the function gives, of these inputs."""
+        tracee, left, closed, handed = self.tracee, self.left, self.own.closed, None
+        captured, own = tracee.captured, tracee.given.own
+        numbers, count = bool(captured.written), len(tracee.types)
+        asked = Asked(tracee.inputs, tracee.varied, self.outer, numbers, captured=count)
+        if not closed:
             asked.begin(leaves)
         try:
-            if fixed:
-                code = lambda i: inputs[i] if i < start else _own(inputs[i])
-                known = lambda i: as_number(inputs[i]) if i in numbers else code(i)
-                leaves = tuple(known(i) if i in fixed else leaf for i, leaf in enumerate(leaves))
-            values, x = unflatten(leaves, (types, dom), own)
-            inside.clear()
+            if left.fixed:
+                leaves = tuple([self._code(i) if i in left.fixed else leaf for i, leaf in enumerate(leaves)])
+            values, x = unflatten(leaves, (tracee.types, tracee.dom), self.own)
             for i, v in enumerate(values):
-                if isinstance(v, jax.core.Tracer) and i not in fixed:
-                    inside[i] = weakref.ref(v)
-            room = nullcontext() if own.closed else users_own()
-            arguments = x if arity != 1 else (x,)
-            handed = Handed(given.own, arguments, before.reaches) if given.own and len(given.own) == arity else None
-            again = captured.rebuilt(values, asked.settled)
-            with again as rebuilt, closing() if live else nullcontext(), room:
+                if isinstance(v, jax.core.Tracer) and i not in left.fixed:
+                    left.inside[i] = weakref.ref(v)
+            arguments = x if tracee.arity != 1 else (x,)
+            if own and len(own) == tracee.arity:
+                handed = Handed(own, arguments, self.around.before.reaches)
+            again, room = captured.rebuilt(values, asked.settled), nullcontext() if closed else users_own()
+            with again as rebuilt, closing() if self.closes else nullcontext(), room:
                 result = rebuilt(*arguments)
-            written = () if handed is None else tuple(handed.written(asked.settled, f))
-            copied = {} if own.closed else again.originals()
-            cods.append(_result_type(result, f))
-            told.append(asked.answers())
-            return flatten(result, cods[-1])
+            left.written = () if handed is None else tuple(handed.written(asked.settled, tracee.f))
+            left.copied = {} if closed else again.originals()
+            left.cod = _result_type(result, tracee.f)
+            left.answers = asked.answers()
+            return flatten(result, left.cod)
         except Exception as error:
-            written = () if handed is None else tuple(handed.written(asked.settled, f))
+            left.written = () if handed is None else tuple(handed.written(asked.settled, tracee.f))
             error.args = jax.tree.map(lambda v: asked.settled(v) if isinstance(v, jax.core.Tracer) else v, error.args)
             raise
         finally:
-            given.at_end(asked.settled)
-            wanted.update(asked.wanted)
-            looked.update(asked.looked)
+            self.around.at_end(asked.settled)
+            left.wanted.update(asked.wanted)
+            left.looked.update(asked.looked)
             asked.end()
 
-    def trace(known: tuple[int, ...]) -> Any:
-        nonlocal fixed
-        fixed = known
-        runs.begins()
-        wanted.clear()
-        looked.clear()
-        return staging.program(flat, structs)
+    def _code(self, i: int) -> Any:
+        """An input as code.  What the function changes in an argument, its caller does not see."""
+        value = self.tracee.inputs[i]
+        if i >= len(self.tracee.types) and isinstance(value, np.ndarray) and value.flags.writeable:
+            value = value.copy("K")
+        return as_number(value) if i in self.numbers else value
 
-    def demand(known: tuple[int, ...], program: Any, error: Exception | None) -> tuple[int, ...] | None:
-        """The inputs to be known in the next trace: more, or the same if that closes rules; None if there is none."""
-        nonlocal live
-        more = set(wanted.intersection(knowable()) - set(known)) if wanted else set[int]()
+    def _demand(self, known: tuple[int, ...], program: Any, error: Exception | None) -> tuple[int, ...] | None:
+        """The inputs to be known in the next run: more, or the same if that closes rules; None if there is none."""
+        more = self.left.wanted.intersection(self.tracee.knowable) - set(known) if self.left.wanted else set[int]()
         if error is not None:
-            held = {i for i, v in enumerate(captured.values) if is_known(v)} if holds_array(error) else set[int]()
-            more |= held - numbers
-            numbers.update(held)
+            more |= self._for_numbers(error)
             if not more and _is_mistaken(error):
-                more = next(filter(None, (group - set(known) for group in taken_for_values())), more)
-        elif not more and not (more := _stale(captured.values, known, before)):
-            held = captured_by_rules[:] = rules.held_tracers(program.jaxpr)
-            own.rules_capture = bool(held)
-            if held and mapped(held) and not live:
-                live = True
+                more = next(filter(None, (group - set(known) for group in self._taken_for_values())), more)
+        elif not more and not (more := self._stale(known)):
+            self.by_rules = rules.held_tracers(program.jaxpr)
+            self.own.rules_capture = bool(self.by_rules)
+            if self.by_rules and mapped(self.by_rules) and not self.closes:
+                self.closes = True
                 return known
-            more = {i for i, v in inside.items() if any(v() is t for t in held)}
-            if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
-                more = set(knowable()) - set(known)
+            more = self._for_rules(known, program)
         return tuple(sorted({*known, *more})) if more else None
 
-    def attempt(known: tuple[int, ...]) -> Any:
-        program = attempted(trace, known, demand)
-        return _with_constants(program, captured_by_rules) if captured_by_rules else program
+    def _for_numbers(self, error: Exception) -> set[int]:
+        """The captured values to be known, and numbers, if the error says that a function of numbers holds an array."""
+        held = (
+            {i for i, v in enumerate(self.tracee.captured.values) if is_known(v)} if holds_array(error) else set[int]()
+        )
+        more = held - self.numbers
+        self.numbers |= held
+        return more
 
-    def knowable() -> list[int]:
-        return [i for i, v in enumerate(inputs) if i not in varied and is_concrete(v)]
+    def _for_rules(self, known: tuple[int, ...], program: Any) -> set[int]:
+        """The inputs that rules in the program hold, which run when its trace has ended; all, if that is not known."""
+        held = self.by_rules
+        more = {i for i, v in self.left.inside.items() if any(v() is t for t in held)}
+        if held and not more and strays(program.jaxpr, [t for t in held if not _is_of_around(t)]):
+            return set(self.tracee.knowable) - set(known)
+        return more
 
-    def taken_for_values() -> Iterator[set[int]]:
+    def _taken_for_values(self) -> Iterator[set[int]]:
         """Inputs that Python, or what is not of Python, may take for the values that they are not, the likely first."""
-        yield looked.intersection(knowable())
-        yield {i for i in knowable() if isinstance(inputs[i], int | float | complex)}
-        yield set(knowable())
+        knowable = self.tracee.knowable
+        yield self.left.looked.intersection(knowable)
+        yield {i for i in knowable if isinstance(self.tracee.inputs[i], int | float | complex)}
+        yield set(knowable)
 
-    def no_refs() -> None:
-        if Before([f]).has_refs:
-            raise of_outside("Ref", definition_line(f))
-
-    try:
-        with complaints():
-            program = traced_with_known(attempt, fixed, knowable, no_refs)
-    except Exception:
-        write(written)
-        raise
-    if copied:
-        rules.put_back(program.jaxpr, copied)
-    return program, cods[-1], fixed, told[-1], written
+    def _stale(self, known: tuple[int, ...]) -> set[int]:
+        """The arrays among what f captured that it changed while it had tracers in their places."""
+        values = self.tracee.captured.values
+        arrays = [i for i, v in enumerate(values) if isinstance(v, np.ndarray) and i not in known]
+        rewritten = self.around.before.rewritten() if arrays else []
+        return {i for i in arrays if any(is_shared(values[i], other) for other in rewritten)}
 
 
 def _with_constants(program: Any, captured: list[Any]) -> Any:
@@ -239,27 +214,10 @@ def _is_of_around(tracer: Any) -> bool:
     return trace_of(tracer) is running_trace() or asked_of(tracer) is not None
 
 
-def _own(value: Any) -> Any:
-    """A value for the function that is traced; what that changes in an array, its caller does not see."""
-    return value.copy("K") if isinstance(value, np.ndarray) and value.flags.writeable else value
-
-
-def _stale(values: Sequence[Any], known: Sequence[int], before: Before | Still) -> set[int]:
-    """The arrays among what a function captured that it changed while it had tracers in their places."""
-    arrays = [i for i, v in enumerate(values) if isinstance(v, np.ndarray) and i not in known]
-    rewritten = before.rewritten() if arrays else []
-    return {i for i in arrays if any(is_shared(values[i], other) for other in rewritten)}
-
-
 def _is_mistaken(error: Exception) -> bool:
     """Whether an error may be that of code which took a tracer for a value."""
     kinds = TypeError | ValueError | AttributeError | LookupError | ArithmeticError | NotImplementedError
     return isinstance(error, kinds) and not isinstance(error, DiffcurryError) and not asks_for_value(error)
-
-
-def is_concrete(value: Any) -> bool:
-    """Whether a value is known now, and no function."""
-    return isinstance(value, VALUES) and not isinstance(value, jax.core.Tracer)
 
 
 def _result_type(result: Any, f: Callable[..., Any]) -> Type:

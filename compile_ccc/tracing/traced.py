@@ -1,8 +1,7 @@
-"""What the trace of a Python function is, and what is known of the arguments that it is made for."""
+"""The trace of a Python function: the λ-term that is read off its program, as code and as a function value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +9,26 @@ import jax
 
 from combinators.context import Context
 from combinators.depth import check_depth
-from combinators.origins import Origin
+from combinators.identity import rules
+from combinators.meaning.families import stated
+from combinators.meaning.infer import note
+from combinators.origins import NOWHERE, Origin
 from combinators.terms import Curry
 from combinators.types import Function, Type
-from combinators.values import Closure, depth_of
-from compile_ccc.again import Run
+from combinators.values import Closure, depth_of, is_function
 from compile_ccc.asking.answers import Answers
+from compile_ccc.carriers import active
 from compile_ccc.lambda_terms import Lam
-from compile_ccc.watching.before import Before, Still
+from compile_ccc.reading.read import read as read_program
+from compile_ccc.reading.traces import Program
+from compile_ccc.refusing.refusals import check_captured
+from compile_ccc.tracing.arguments import argument_type, parameter_name
+from compile_ccc.tracing.stage import stage
+from compile_ccc.tracing.tracee import Surroundings, Tracee
+from compile_ccc.translate import translate
 from compile_ccc.watching.handed import Order, Written
 from compile_ccc.watching.ran import Ran
-from compile_ccc.watching.watch import Watch
+from compile_ccc.watching.watch import NOTHING, Watch
 
 
 @dataclass(frozen=True)
@@ -55,28 +63,42 @@ class Traced:
         return f
 
 
-@dataclass(frozen=True)
-class Given:
-    """What is known of the arguments of a function: their leaves, and the places of those that is differentiated by.
-
-    Those that are not are the caller's `own`, the others None; `order` is that of the entries of the dictionaries in
-    them.
-    When the function has run, `at_end` puts values in the place of tracers that it left somewhere; `run` puts back what
-    it has changed before it runs once more.  `before` is what it reaches beside its arguments.  Both are None if nobody
-    has looked.
-    """
-
-    leaves: tuple[Any, ...] = ()
-    varied: frozenset[int] = frozenset()
-    own: tuple[Any, ...] = ()
-    order: Order = ()
-    at_end: Callable[[Callable[[Any], Any]], Any] = lambda _: None
-    run: Run | None = None
-    before: Before | Still | None = None
-
-    def for_run(self, at_end: Callable[[Callable[[Any], Any]], Any], run: Run, before: Before | Still) -> Given:
-        """The same for a run that ends like this."""
-        return Given(self.leaves, self.varied, self.own, self.order, at_end, run, before)
-
-
-NOT_GIVEN = Given()
+def trace_anew(
+    tracee: Tracee,
+    fixed: tuple[int, ...] = (),
+    closed: bool = False,
+    read: Watch = NOTHING,
+    around: Surroundings | None = None,
+) -> Traced:
+    """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
+    captured, types = tracee.captured, tracee.types
+    with active(closed) as own:
+        program, cod, fixed, answers, written = stage(tracee, own, fixed, around)
+        if found := program.consts:
+            check_captured(program.jaxpr)
+        constants = [own.value(c) for c in found]
+    met = [(f"c{i}", argument_type(c)) for i, c in enumerate(constants)]
+    lam, outer = read_program(
+        program.jaxpr,
+        [*met, *zip(captured.names, types, strict=True)],
+        (parameter_name(tracee.f, tracee.arity), tracee.dom),
+        cod,
+        own.has_functions,
+        own.rules_capture,
+    )
+    place = {x: i for i, x in enumerate(outer)}
+    count = len(met)
+    sources = tuple([(place[x] < count, place[x] - (0 if place[x] < count else count)) for x in lam.free])
+    captured_types = [x.type for x in lam.free]
+    code = translate(lam)
+    value = stated(code, captured_types)
+    lasts = read is NOTHING  # or it is traced at each call, and its code may be another then
+    if lasts and not any(map(is_function, jax.tree.leaves(cod))):  # inference knows the code of one that comes out
+        for known in {code, value}:
+            note(known, Context(*captured_types), lam.parameter.type, cod)
+    origin = NOWHERE if closed else Program(lam)
+    shared = tuple(rules.held_in(program.jaxpr, captured.shared)) if captured.shared else ()
+    order = tracee.given.order
+    return Traced(
+        lam, code, value, cod, sources, tuple(constants), fixed, origin, {}, read, answers, shared, written, order
+    )

@@ -14,8 +14,7 @@ from combinators.identity import rules
 from combinators.memo import clear_caches
 from compile_ccc.asking import beside, standing
 from compile_ccc.rules import last_run
-from compile_ccc.tracing import arguments, stage
-from compile_ccc.tracing.keeping import Tracee
+from compile_ccc.tracing import arguments, keeping, stage
 from compile_ccc.watching import before, handed, places, rebuilt, watch
 from tangents import grad
 from tests.mutants.breaking import Code
@@ -269,14 +268,14 @@ MUTANTS = {
     ),
     "views are not told": (
         "an array that is written through a view",
-        Code(stage._stale, "is_shared(values[i], other)", "False"),
+        Code(stage._Runs._stale, "is_shared(values[i], other)", "False"),
     ),
     "slots are not read": ("attributes in slots", Code(rebuilt._attributes, "if part is not MISSING", "if False")),
     "an array that was not looked at may change": (
         "a large array that is written late",
         Code(before.Before.check, "if not all(", "if not any([True]) and all("),
     ),
-    "flags are not in the key": ("whether an array may be written", Code(Tracee.key, "v.flags.writeable", "True")),
+    "flags are not in the key": ("whether an array may be written", Code(keeping._key, "v.flags.writeable", "True")),
     "parts of arrays are arrays by themselves": (
         "a part of an array, changed in place",
         Code(standing._change, "array.base is not None or", ""),

@@ -4,7 +4,8 @@ from importlib import import_module
 
 from compile_ccc import lambda_terms
 from compile_ccc.reading import batched, builder, read
-from compile_ccc.tracing import captures, keeping, stage
+from compile_ccc.tracing import captures, traced
+from compile_ccc.tracing.tracee import Tracee
 from compile_ccc.watching import rebuilt
 from tests.mutants.breaking import Code
 
@@ -97,11 +98,11 @@ MUTANTS = {
     ),
     "the cache does not ask for the key": (
         "functions that capture other strings",
-        Code(keeping.Tracee.__init__, "(captured.key, arity", "(arity"),
+        Code(Tracee.program.func, "self.captured.key, self.arity", "self.arity"),
     ),
     "the environment is in another order": (
         "functions of two numbers",
-        Code(stage.Traced.closure, "in self.sources", "in reversed(self.sources)"),
+        Code(traced.Traced.closure, "in self.sources", "in reversed(self.sources)"),
     ),
     "a partial application keeps its numbers": (
         "partial applications",
