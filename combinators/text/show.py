@@ -189,7 +189,7 @@ def _call(name: str, docs: list[Any]) -> Any:
 
 
 def _join(docs: list[Any], separator: Any) -> Any:
-    return wl.ConcatDoc(tuple(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,))))
+    return wl.ConcatDoc(*(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,))))
 
 
 def _pretty(document: Any, width: int) -> str:
