@@ -189,7 +189,8 @@ def _call(name: str, docs: list[Any]) -> Any:
 
 
 def _join(docs: list[Any], separator: Any) -> Any:
-    return wl.ConcatDoc(*(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,))))
+    parts = [part for doc in docs for part in (separator, doc)]
+    return wl.ConcatDoc(children=tuple(parts[1:]))
 
 
 def _pretty(document: Any, width: int) -> str:
