@@ -189,8 +189,8 @@ def _call(name: str, docs: list[Any]) -> Any:
 
 
 def _join(docs: list[Any], separator: Any) -> Any:
-    parts = [part for doc in docs for part in (separator, doc)]
-    return wl.ConcatDoc(children=tuple(parts[1:]))
+    row = [each for doc in docs for each in (separator, doc)]
+    return wl.ConcatDoc(children=tuple(row[1:]))
 
 
 def _pretty(document: Any, width: int) -> str:
