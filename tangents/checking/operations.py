@@ -35,7 +35,7 @@ def operations(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
 def live(program: Any, rule: Rule) -> Counter[str]:
     """What a jaxpr amounts to by a rule, when calls are inlined and dead code is removed."""
     total = Counter[str]()
-    for eqn in needed(program.eqns, program.outvars)[0]:
+    for eqn in reversed(needed(program.eqns, program.outvars)[0]):
         if (body := inlined(eqn)) is not None:
             total.update(live(body, rule))
         else:
