@@ -14,7 +14,7 @@ import jax
 
 from combinators.arrays import Array
 from combinators.building import compose, curry, prod
-from combinators.terms import Primitive, Proj, Term
+from combinators.terms import Id, Map, Primitive, Proj, Term
 from combinators.types import Function, Tensor, Type
 
 type Scheme = Any  # a type with names of type variables in it, Each for arrays, and Hom for functions
@@ -147,3 +147,8 @@ def both(f: Term, g: Term) -> Term:
 def function(f: Term) -> Term:
     """The arrow f as a constant function value : a ⇝ (b ⇝ c), for f : b ⇝ c."""
     return curry(compose(Proj(-1), f))
+
+
+def mapped(f: Term) -> Term:
+    """map of the arrow f : [a] ⇝ [b], for f : a ⇝ b."""
+    return compose(prod(function(f), Id()), Map())
