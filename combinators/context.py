@@ -86,5 +86,5 @@ jax.tree_util.register_pytree_with_keys(
     Context,
     lambda ctx: (tuple((jax.tree_util.SequenceKey(i), entry) for i, entry in enumerate(ctx.entries())), None),
     lambda _, entries: Context(*entries),
-    lambda ctx: (ctx.entries(), None),
+    lambda ctx: (tuple(ctx._entries[: ctx._length]), None),  # pyright: ignore[reportPrivateUsage]
 )

@@ -25,7 +25,7 @@ from combinators.records import as_records, from_records
 from combinators.terms import Operator, Term
 from combinators.types import type_of
 from combinators.values import Closure
-from compile_ccc.carriers import active, in_lambda
+from compile_ccc.carriers import Trace, in_lambda
 from compile_ccc.jaxprs.recording import Compiled
 from compile_ccc.operators import Instance
 from compile_ccc.refusing.complaints import complaints
@@ -50,7 +50,7 @@ def differential(f: Callable[..., Any]) -> Any:
         if any(map(is_unknown, _flatten(arguments, is_unknown)[0])):
             return deferred(Operator(Instance(f.__name__.strip("_"), direct, static)), arguments)
         try:
-            with complaints(), active(closed=True) if in_lambda() else _NO_TRACE:
+            with complaints(), Trace(closed=True) if in_lambda() else _NO_TRACE:
                 return from_records(with_own_exceptions(with_origins, partial(direct, static), *arguments))
         except jax.errors.UnexpectedTracerError as error:
             if isinstance(error, DiffcurryError):
@@ -64,7 +64,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 "or state the pullback by custom(f, pullback)",
             ) from error
 
-    call.runs, call.programs = direct.runs, direct.programs  # type: ignore[attr-defined]
+    call.runs = direct  # type: ignore[attr-defined]
     return call
 
 

@@ -242,4 +242,4 @@ def _key(product: Any, key: Any) -> Any:
 
 @remembered(entries=1024)
 def _keys(form: Any) -> tuple[Any, ...]:
-    return tuple(key for key, _ in children(form.unflatten(range(form.num_leaves)))[0])
+    return tuple([key for key, _ in children(form.unflatten(range(form.num_leaves)))[0]])

@@ -17,7 +17,7 @@ from combinators.errors import ArgumentError, ArityError, NotDifferentiableError
 from combinators.meaning.infer import infer
 from combinators.terms import Eval, Term
 from combinators.types import Tensor, is_discrete, no_types, pack, type_of
-from combinators.values import Closure
+from combinators.values import Closure, is_closure
 from compile_ccc.arrow import closed_over_static, positional
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.asking.tracers import derived
@@ -166,7 +166,6 @@ def _positions(argnums: Any) -> Any:
 
 def _check_complex(arguments: list[Any]) -> None:
     """Raises `NotDifferentiableError` for arguments of a holomorphic function that are not complex."""
-    is_closure = lambda v: isinstance(v, Closure)
     for leaf in jax.tree.leaves(arguments, is_leaf=is_closure):
         type = argument_type(leaf)
         if not isinstance(type, Tensor) or not jnp.issubdtype(type.dtype, np.complexfloating):

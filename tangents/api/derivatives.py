@@ -31,6 +31,7 @@ from tangents.api.pullbacks import Pullback, pullback_of
 from tangents.cotangents.sparse import ZERO, Sparse, release, split
 from tangents.operators import differential
 from tangents.represent import rep
+from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments, is_unknown
 from tangents.spaces.public import space_named
 from tangents.spaces.space import Space
@@ -79,9 +80,9 @@ def grad(
 def _gradient(
     f: Any, argnums: Any, has_aux: bool, functions: str, allow_int: bool, holomorphic: bool, alone: bool = False
 ) -> Any:
-    space_named(functions)
+    space = space_named(functions)
     flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
-    options = _Options(has_aux, functions, alone, holomorphic)
+    options = _Options(has_aux, space, alone, holomorphic)
     return of_arguments(f, _value_and_gradients, options, argnums, has_aux, allow_int, holomorphic)
 
 
@@ -115,7 +116,7 @@ def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tup
 
 class _Options(NamedTuple):
     has_aux: bool = False
-    functions: str = "environment"
+    space: Space = ENVIRONMENT
     alone: bool = False  # without the value
     holomorphic: bool = False
 
@@ -123,7 +124,7 @@ class _Options(NamedTuple):
 @differential
 def _value_and_gradients(static: tuple[_Options, Asked], f: Closure, x: Any) -> Any:
     options, asked = static
-    space, arguments = space_named(options.functions), asked.arguments(x)
+    space, arguments = options.space, asked.arguments(x)
     check_environments(asked.of(arguments), space)
     marked = [(space.hold_discrete if i in asked.places else space.hold)(a) for i, a in enumerate(arguments)]
     environment = space.hold(f.environment)
@@ -132,8 +133,7 @@ def _value_and_gradients(static: tuple[_Options, Asked], f: Closure, x: Any) -> 
     if options.has_aux:
         check_pair(result)
     value, part = (result[0], "first component") if options.has_aux else (result, "result")
-    _check_scalar(value, part, options.holomorphic)
-    seed = type_of(value).dtype.type(1)
+    seed = _scalar(value, part, options.holomorphic).dtype.type(1)
     _, g = split(pullback(Sparse({0: seed}) if options.has_aux else seed), environment)
     by_argument = [g] if asked.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(asked.arity)]
     gradients = asked.of({i: space.alike(by_argument[i], marked[i]) for i in asked.places})
@@ -181,7 +181,8 @@ def _value_and_pullback(
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
 
-def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
+def _scalar(value: Any, part: str, holomorphic: bool) -> Tensor:
+    """The type of what is differentiated.  Raises `NotDifferentiableError` if it is no scalar of that kind."""
     type, kind = type_of(value), np.complexfloating if holomorphic else np.floating
     if not isinstance(type, Tensor) or type.shape or not jnp.issubdtype(type.dtype, kind):
         raise NotDifferentiableError(
@@ -190,6 +191,7 @@ def _check_scalar(value: Any, part: str, holomorphic: bool) -> None:
             got="None, as of a function that returns nothing" if value is None else type,
             hint=_towards_a_scalar(value, type),
         )
+    return type
 
 
 def _towards_a_scalar(value: Any, type: Any) -> str:

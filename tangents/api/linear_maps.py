@@ -17,7 +17,7 @@ from combinators.meaning.infer import infer
 from combinators.records import as_records, from_records
 from combinators.terms import Eval
 from combinators.types import Tensor, Type, is_discrete, no_types, pack, shape_struct, type_of
-from combinators.values import Closure
+from combinators.values import Closure, is_closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.carriers import FunctionValue, in_lambda
@@ -129,7 +129,7 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     Primals are arrays or `jax.ShapeDtypeStruct`s: only their types count.  Raises `NotDifferentiableError` for a
     function whose pullback depends on where it is taken, which is not linear; that f(0) = 0 is not checked.
     """
-    leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
+    leaves, form = jax.tree.flatten(primals, is_leaf=is_closure)
     types = list(map(type_of, leaves))
     if others := [t for t in types if not isinstance(t, Tensor) or is_discrete(t)]:
         discrete = isinstance(others[0], Tensor)

@@ -12,10 +12,10 @@ from jax.extend.core.primitives import convert_element_type_p
 
 from combinators.errors import UnsupportedError
 from combinators.meaning.infer import infer
+from combinators.staging import shaped
 from combinators.terms import Eval
-from combinators.types import LEAF, Tensor, children, is_discrete, type_of
+from combinators.types import LEAF, Tensor, children, is_discrete, leaf_type, type_of
 from combinators.values import Closure, is_function
-from compile_ccc.jaxprs.recorder import shaped
 from compile_ccc.jaxprs.recording import zeros
 from tangents.cotangents.calls import ABSENT, Absent, Block, Calls, Captured
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, release
@@ -54,7 +54,7 @@ class Primals:
         """Marks the leaves whose tangent space is the unit."""
 
         def marked(leaf: Any) -> Any:
-            stays = isinstance(leaf, Held) or self.is_leaf(leaf) or not is_discrete(type_of(leaf))
+            stays = isinstance(leaf, Held) or self.is_leaf(leaf) or not is_discrete(leaf_type(leaf))
             return leaf if stays else Held(leaf)
 
         return jax.tree.map(marked, x, is_leaf=self.is_leaf)
@@ -155,7 +155,7 @@ class Primals:
         return self.scatter((ZERO if held else c for c, held in found), x)
 
 
-ARRAYS = Primals(lambda _: False)  # functions are what they captured
+ARRAYS = Primals(().__contains__)  # no leaf beside arrays: functions are what they captured
 
 
 def _dense(c: Cotangent, leaf: Any) -> Any:

@@ -16,7 +16,7 @@ from tangents.rows.kinds import Rule, dense, each, is_complex, knows, linear, nu
 
 
 def _reduce_sum(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
-    return lax.broadcast_in_dim(g, x.shape, tuple(i for i in range(x.ndim) if i not in axes))
+    return lax.broadcast_in_dim(g, x.shape, tuple([i for i in range(x.ndim) if i not in axes]))
 
 
 def _broadcast_in_dim(g: Any, y: Any, x: Any, *, shape: Any, broadcast_dimensions: Any, **_: Any) -> Any:

@@ -18,7 +18,7 @@ from combinators.terms import Primitive
 from tangents.cotangents.sparse import ZERO
 from tangents.rows.elementwise import ELEMENTWISE
 from tangents.rows.indexing import INDEXING
-from tangents.rows.kinds import NONE, Constant, Pull, PullbackOfArgument, Push, Rule, each, knows
+from tangents.rows.kinds import NONE, Constant, PullbackOfArgument, Push, Rule, knows
 from tangents.rows.linear import LINEAR
 from tangents.rows.matrices import MATRICES
 from tangents.rows.products import PRODUCTS
@@ -70,11 +70,6 @@ def row_at(row: Row | Constant | None, arguments: tuple[Any, ...], params: Mappi
     if isinstance(row, Constant):
         return () if row.covers(params) else None
     return row
-
-
-def pull_of(row: Row) -> Pull:
-    """The pullback of a row for a set of asked-for arguments."""
-    return row.pull if isinstance(row, Rule) else each(*row)
 
 
 def push_of(row: Row) -> Push:

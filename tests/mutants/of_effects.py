@@ -238,7 +238,7 @@ CHECKS = {
 MUTANTS = {
     "the program says it for NumPy": (
         "what NumPy says of its numbers",
-        Code(standing._of_numbers, "own := read(number.pair[0])", "own := read(tracer.aval.dtype)"),
+        Code(standing._answer, "own := read(number.pair[0])", "own := read(tracer.aval.dtype)"),
     ),
     "another run's is kept": ("what a rule keeps", Code(last_run.LastRun.keep, "if store", "if not store")),
     "a list is not put back": (
@@ -273,7 +273,7 @@ MUTANTS = {
     "slots are not read": ("attributes in slots", Code(rebuilt._attributes, "if part is not MISSING", "if False")),
     "an array that was not looked at may change": (
         "a large array that is written late",
-        Code(before.Before.check, "if not all(", "if not any([True]) and all("),
+        Code(before.Before.check, "if not (self._looks", "if not (True or self._looks"),
     ),
     "flags are not in the key": ("whether an array may be written", Code(keeping._key, "v.flags.writeable", "True")),
     "parts of arrays are arrays by themselves": (
