@@ -1,8 +1,8 @@
 """Auxiliary results, as `jax.grad` gives them back: what is no array passes by the program and stays what it is.
 
 While a function is traced, the leaves of its auxiliary result that the program does not compute are set aside: a
-constant is part of the form of the result, an argument is its number, and any other object is its place in the list of
-those that this one trace has met.  Outside they are put back.
+constant is part of the form of the result, an argument or a captured value is its number, and any other object is its
+place in the list of those that this one trace has met.  Outside they are put back.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ def putting_back(f: Any, derivative: Callable[..., Any]) -> Callable[..., Any]:
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         given = positional(f, arguments, keywords)[1] if keywords else arguments
-        with called(given) as back:
+        with called(f, given) as back:
             return back(derivative(*arguments, **keywords))
 
     return of_arguments
 
 
 class called:
-    """A call of a derivative at these arguments, and the objects that its trace meets; gives what puts them back."""
+    """A call of the derivative of f at these arguments, and the objects that its trace meets; puts these back."""
 
-    def __init__(self, arguments: tuple[Any, ...]):
-        self.arguments, self.met = arguments, list[Any]()
+    def __init__(self, f: Any, arguments: tuple[Any, ...]):
+        self.f, self.arguments, self.met = f, arguments, list[Any]()
 
     def __enter__(self) -> Callable[[Any], Any]:
         self._token = _calls.set((*_calls.get(), self))
@@ -100,7 +100,7 @@ def aside(f: Any, primals: tuple[Any, ...], has_aux: bool) -> Generator[tuple[An
     if not has_aux:
         yield f, lambda result: result
         return
-    with called(primals) as back:
+    with called(f, primals) as back:
         yield setting_aside(f, primals, tuple(range(len(primals)))), back
 
 
@@ -108,7 +108,8 @@ def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) ->
     """f, whose second result sets aside what is no array; arguments that are not `asked` for count as no arrays."""
     if not callable(f) or isinstance(f, Arrow | Term | FunctionLike):
         return f
-    met = _calls.get()[-1].met
+    call = _calls.get()[-1]
+    call.f, met = f, call.met
     numbers = _numbers(arguments, asked) if spread(f, arguments) is arguments else ()
 
     def pair(*given: Any) -> Any:
@@ -117,7 +118,8 @@ def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) ->
             return result
         check_values(result[1])
         leaves = jax.tree.leaves(given, is_leaf=_is_function)
-        known = {id(leaves[i]): i for i in numbers if len(leaves) > i and isinstance(leaves[i], jax.core.Tracer)}
+        places = [*enumerate(captures(f).values), *((~i, leaves[i]) for i in numbers if len(leaves) > i)]
+        known = {id(v): i for i, v in places if isinstance(v, jax.core.Tracer)}
         aside = lambda path, leaf: _aside(path, leaf, known, met)
         return result[0], jax.tree_util.tree_map_with_path(aside, result[1], is_leaf=_is_function)
 
@@ -135,8 +137,8 @@ def _numbers(arguments: tuple[Any, ...], asked: tuple[int, ...]) -> tuple[int, .
 
 
 def _aside(path: Any, leaf: Any, known: dict[int, int], met: list[Any]) -> Any:
-    if id(leaf) in known:
-        return _Aside("argument", known[id(leaf)], known[id(leaf)])
+    if (place := known.get(id(leaf))) is not None:
+        return _Aside("argument", ~place, place) if place < 0 else _Aside("captured", place, place)
     if isinstance(leaf, jax.Array | FunctionLike) or _captures_tracer(leaf):
         return leaf
     if isinstance(leaf, np.ndarray):
@@ -163,6 +165,8 @@ def _back(node: Any, call: called) -> Any:
             return value
         case _Aside(kind="argument", value=i):
             return jax.tree.leaves(call.arguments, is_leaf=_is_function)[i]
+        case _Aside(kind="captured", value=i):
+            return captures(call.f).values[i]
         case _Aside(value=i) if i < len(call.met):
             return call.met[i]
         case _Aside():
