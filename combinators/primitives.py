@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -145,19 +145,15 @@ def traced(operation: jex.Primitive, params: dict[str, Any]) -> Primitive:
             return _of_jax(operation.name, *params, *params.values())
         except TypeError:  # a parameter has no hash
             pass
-    return _of_program(operation.name, params.items())
+    _by_jax.add(term := Primitive(operation.name, tuple(sorted(params.items()))))
+    return term
 
 
 @remembered(entries=2048, typed=True)
 def _of_jax(name: str, *params: Any) -> Primitive:
     """A primitive of JAX's own, to which equal parameters are the same.  All names come first, then all values."""
     half = len(params) // 2
-    return _of_program(name, zip(params[:half], params[half:], strict=True))
-
-
-def _of_program(name: str, params: Iterable[tuple[str, Any]]) -> Primitive:
-    term = Primitive(name, tuple(sorted(params)))
-    _by_jax.add(term)
+    _by_jax.add(term := Primitive(name, tuple(sorted(zip(params[:half], params[half:], strict=True)))))
     return term
 
 

@@ -37,18 +37,20 @@ class Runs(Remembered):
         types = tuple(map(_type, leaves))
         key = (static, codes(arguments), form, types)  # for other settings of JAX, it compiles the same function again
         known = self._programs.get(key)
-        return self._programs.put(key, jax.jit(self._run(static, form, types))) if known is None else known
+        return self._programs.put(key, jax.jit(self._run(*key))) if known is None else known
 
-    def _run(self, static: Hashable, form: Any, types: tuple[Any, ...]) -> Callable[..., Any]:
-        f = self._f
-
+    def _run(self, static: Hashable, codes: Any, form: Any, types: tuple[Any, ...]) -> Callable[..., Any]:
         def run(*leaves: Any) -> Any:
             if tuple(map(_type, leaves)) != types:
                 raise OtherTypes
-            return f(static, *form.unflatten(leaves))
+            return self.at(static, codes, form, leaves)
 
-        run.__name__ = run.__qualname__ = getattr(f, "__name__", "run").strip("_")
+        run.__name__ = run.__qualname__ = self._f.__name__.strip("_")
         return run
+
+    def at(self, static: Hashable, codes: Any, form: Any, leaves: Sequence[Any]) -> Any:
+        """What a program computes, of the leaves of the arguments."""
+        return self._f(static, *form.unflatten(leaves))
 
 
 def codes(arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
@@ -24,15 +25,17 @@ def program(f: Callable[..., Sequence[Any]], types: Iterable[Any]) -> Any:
 
     That keeps its results by function and works on signatures, which takes ten times as long as to trace a short f.
     """
-    inputs = [_aval(t.shape, t.dtype, t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t for t in types]
+    inputs = [shaped(t.shape, t.dtype, t.weak_type) if isinstance(t, jax.ShapeDtypeStruct) else t for t in types]
     wrapped = linear_util.wrap_init(f, debug_info=names("program", len(inputs), 0))
     jaxpr, _, constants = partial_eval.trace_to_jaxpr_dynamic(wrapped, inputs)
-    _unread.put(jaxpr, settings())
+    if jaxpr.eqns:
+        _unread.put(jaxpr, settings())
     return jaxpr.with_consts(constants)
 
 
 @remembered(entries=4096)
-def _aval(shape: tuple[int, ...], dtype: Any, weak: bool) -> ShapedArray:
+def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> ShapedArray:
+    """JAX's type of arrays of this shape and dtype."""
     return ShapedArray(shape, dtype, weak_type=weak)
 
 
@@ -59,23 +62,23 @@ def settings() -> tuple[Any, ...]:
     return (jax.sharding.get_abstract_mesh(), *_flags(jax.config))
 
 
-def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any, said: Any = None) -> Known:
+def results(operation: Any, params: dict[str, Any], types: tuple[Any, ...], setting: Any) -> Known:
     """The types of an operation's results, and its effects, as JAX works them out; once, if it holds no programs.
 
-    What JAX worked out as it traced a program is read off that program, which has `said` it.
+    What JAX worked out as it traced a program is read off that program.
     """
     try:
-        key = None if holds_programs(params) else (operation, frozenset(params.items()), types, setting)
+        found = _known.get(key := (operation, frozenset(params.items()), types, setting))
     except TypeError:  # a parameter has no hash
-        key = None
-    found = None if key is None else _known.get(key)
-    if found is None and said is None and key is not None:
-        for unread in _unread.take():
-            _read(*unread)
-        found = _known.get(key)
+        return _worked_out(operation, params, types)
     if found is None:
-        said = _worked_out(operation, params, types) if said is None else said
-        found = said if key is None else _known.put(key, said)
+        if unread := _unread.take():
+            for program in unread:
+                _read(*program)
+            return results(operation, params, types, setting)
+        found = _worked_out(operation, params, types)
+        if not holds_programs(params):
+            _known.put(key, found)
     return found
 
 
@@ -106,10 +109,11 @@ def _read(jaxpr: Any, setting: Any) -> None:
     programs, seen = [jaxpr], {jaxpr}
     while programs:
         for equation in programs.pop().eqns:
-            inner = [p for p in jex.jaxprs_in_params(equation.params) if p not in seen]
-            programs += inner
+            inner = list(jex.jaxprs_in_params(equation.params))
+            programs += [p for p in inner if p not in seen]
             seen.update(inner)
-            if not equation.effects:
+            if not (equation.effects or inner):
                 types = tuple([v.aval for v in equation.invars])
-                said = [v.aval for v in equation.outvars], equation.effects
-                results(equation.primitive, equation.params, types, setting, said)
+                with suppress(TypeError):  # a parameter has no hash
+                    key = (equation.primitive, frozenset(equation.params.items()), types, setting)
+                    _known.put(key, ([v.aval for v in equation.outvars], equation.effects))

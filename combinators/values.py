@@ -107,6 +107,9 @@ class Closure(FunctionLike):
         return f"Closure({self.code!r}, {outline(self.environment, shapes)})"
 
 
+is_closure = Closure.__instancecheck__  # of values or of types; in C, as pytrees ask it of each of their nodes
+
+
 def key_of_type(type: Type) -> Hashable:
     """A key that types share if they are equal, weak types and all; closures in it count by their kinds."""
     leaves, form = _registry.flatten(type, is_closure)
@@ -153,11 +156,6 @@ def accepts(expected: Type, got: Type) -> bool:
 def is_function(type: Type) -> bool:
     """Whether a type is that of a function: an exponential, or an abstract closure."""
     return isinstance(type, Function | Closure)
-
-
-def is_closure(x: Any) -> bool:
-    """Whether this is a closure, of values or of types."""
-    return isinstance(x, Closure)
 
 
 def _kind(f: Closure, _: list[Kind]) -> Kind:

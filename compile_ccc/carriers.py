@@ -9,6 +9,7 @@ size of the batch and which operands have its axis in front, so that what is not
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import singledispatch
 from typing import Any
@@ -31,6 +32,7 @@ from combinators.errors import (
 )
 from combinators.meaning.conform import conform
 from combinators.meaning.recursion import Recurs
+from combinators.origins import NOWHERE
 from combinators.records import as_records, from_records
 from combinators.types import Function, Opaque, Tensor, Type, shape_struct
 
@@ -42,7 +44,7 @@ _in_trace = jax.make_user_context(default_value=False)
 
 
 class Trace:
-    """One run of a lambda under tracing; it remembers which function each of its carriers stands for.
+    """One run of a lambda under tracing, inside of the `with`; it remembers which function a carrier stands for.
 
     `closed` says that it is no lambda of a user's but a program of ours, in which all functions are known,
     `has_functions` that functions have come up in it, and `rules_capture` that rules of derivatives hold values of it.
@@ -51,15 +53,22 @@ class Trace:
     def __init__(self, closed: bool = False) -> None:
         self.closed, self.has_functions, self.rules_capture = closed, False, False
         self._types: dict[int, tuple[weakref.ref[Any], Function]] = {}  # JAX looks for tracers that outlive their trace
+        self._context = _in_trace(True)
+
+    def __enter__(self) -> Trace:
+        self._token = active_traces.set((*active_traces.get(), self))
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+        active_traces.reset(self._token)
+        self._types.clear()
 
     def note(self, f: FunctionValue) -> None:
         self.has_functions = True
         if isinstance(f.carrier, jax.core.Tracer):
             self._types[id(f.carrier)] = weakref.ref(f.carrier), f.type
-
-    def forget(self) -> None:
-        """Lets go of the carriers when the trace has ended."""
-        self._types.clear()
 
     def value(self, constant: Any) -> Any:
         """A constant of a traced program as a value: carriers as the function that they stand for, arrays of NumPy,
@@ -68,23 +77,6 @@ class Trace:
             return np.array(constant) if isinstance(constant, np.ndarray) else constant
         known = ((t, *t._types[id(constant)]) for t in active_traces.get() if id(constant) in t._types)
         return next(FunctionValue(constant, type, t) for t, carrier, type in known if carrier() is constant)
-
-
-class active:
-    """A new trace, which is the innermost one inside of the `with`."""
-
-    def __init__(self, closed: bool = False):
-        self._own, self._context = Trace(closed), _in_trace(True)
-
-    def __enter__(self) -> Trace:
-        self._token = active_traces.set((*active_traces.get(), self._own))
-        self._context.__enter__()
-        return self._own
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
-        active_traces.reset(self._token)
-        self._own.forget()
 
 
 def in_lambda() -> bool:
@@ -214,6 +206,19 @@ def leaked(type: Function) -> LeakedFunctionError:
 lam_p = jex.Primitive("lam")
 eval_p = jex.Primitive("eval")
 eval_p.multiple_results = True
+
+
+def made(
+    body: Any,
+    captured: Sequence[Any],
+    type: Function,
+    names: Sequence[str] = (),
+    rule: Any = None,
+    origin: Any = NOWHERE,
+) -> Any:
+    """The carrier of a function with this body, which captures operands of the program that is being traced."""
+    facts = {"type": type, "names": tuple(names) or ("",) * len(captured), "rule": rule, "origin": origin}
+    return lam_p.bind(*captured, body=body, batch=(), **facts)
 
 
 @lam_p.def_abstract_eval

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import is_
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from combinators.origins import Origin, joint, numbered, restored
 from combinators.records import as_records
 from combinators.runs import Runs
 from combinators.staging import settings
-from combinators.values import Closure
+from combinators.values import Closure, is_closure
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.jax_traces import is_tracing
 from compile_ccc.carriers import active_traces
@@ -87,38 +88,41 @@ class _Ground:
     order: Order  # of the entries of dictionaries in arguments
 
 
+@dataclass(frozen=True, eq=False)
 class _Entry:
-    """A compiled program with what it depends on, and what its environment is made of."""
+    """A compiled program for arguments of this form and types, with what it depends on, and its environment.
 
-    def __init__(
-        self, form: Any, types: tuple[Any, ...], ground: _Ground, environment: list[Any], origins: Any, run: Any
-    ):
-        self.form, self.types, self.run = form, types, run  # form and types are those of the arguments
-        self.watch, self.variables, self.classes = ground.watch, ground.variables, ground.classes
-        self.told, self.order = ground.told, ground.order
-        self.origins: list[Origin] | None = origins  # of the functions that it is given, if it gives functions
-        self._environment = environment
-        self._has_functions = any(isinstance(value, Closure) for value in environment)
+    `origins` are those of the functions that it is given, if it gives functions.
+    """
+
+    form: Any
+    types: tuple[Any, ...]
+    ground: _Ground
+    environment: list[Any]
+    origins: list[Origin] | None
+    run: Any
 
     def holds(self, arguments: tuple[Any, ...], leaves: Sequence[Any]) -> bool:
         """Whether Python would take the same path for these arguments.  Raises `Changed`."""
-        if self.order and any(keys_of(arguments[i]) != keys for i, keys in self.order):
+        order, told = self.ground.order, self.ground.told
+        if order and any(keys_of(arguments[i]) != keys for i, keys in order):
             return False
-        return not self.told or all(told.again(leaves) for told in self.told)
+        return not told or all(one.again(leaves) for one in told)
 
     def is_replaced_by(self, other: _Entry) -> bool:
         """Whether the other is for arguments of the same types, on the same path."""
-        same = len(self.told) == len(other.told) and all(map(_are_one, self.told, other.told))
-        return same and (self.form, self.types, self.order) == (other.form, other.types, other.order)
+        told, others = ([one.answers for one in entry.ground.told] for entry in (self, other))
+        same = len(told) == len(others) and all(map(is_, told, others))
+        return same and (self.form, self.types, self.ground.order) == (other.form, other.types, other.ground.order)
 
     def leaves(self) -> list[Any]:
         """The leaves of the environment, as they are now.  Raises `Changed`."""
-        values = self._environment
-        if self.variables:
+        values = self.environment
+        if self.ground.variables:
             values = values.copy()
-            for place, variable in self.variables:
+            for place, variable in self.ground.variables:
                 values[place] = variable.read()
-        return jax.tree.leaves(values) if self._has_functions else values
+        return jax.tree.leaves(values) if Closure in map(type, values) else values
 
 
 class Dispatch(Remembered):
@@ -138,11 +142,11 @@ class Dispatch(Remembered):
         leaves, form = _spread(arguments)
         if form is None or settings() != self._settings:
             return MISSED
-        types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].classes else None
+        types = tuple(map(_type, leaves)) if len(entries) > 1 or entries[0].ground.classes else None
         for entry in entries:
             if entry.form == form and (types is None or types == entry.types):
                 try:
-                    if not entry.watch.holds():
+                    if not entry.ground.watch.holds():
                         return MISSED
                     if not entry.holds(arguments, leaves):
                         continue
@@ -244,12 +248,8 @@ def _tell(read: Watch, f: Any) -> None:
         warnings.warn(TracedAnewWarning(read.reason, definition_line(f)), stacklevel=2)
 
 
-def _are_one(told: _Told, other: _Told) -> bool:
-    return told.answers is other.answers
-
-
 def _has_functions(x: Any) -> bool:
-    return any(isinstance(part, Closure) for part in jax.tree.leaves(x, is_leaf=lambda part: isinstance(part, Closure)))
+    return any(map(is_closure, jax.tree.leaves(x, is_leaf=is_closure)))
 
 
 def _kind(variable: Variable) -> type:

@@ -32,14 +32,14 @@ from tangents.control.named import call
 from tangents.control.recursion import recursion
 from tangents.control.solve import solve
 from tangents.control.whiles import bounded, repetition
-from tangents.cotangents.leaves import dense
-from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
+from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, nothing, plus, release, split
 from tangents.operators import operator
 from tangents.primitives.pull import primitive
+from tangents.spaces.edges import from_public
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments
 from tangents.spaces.listing import by_captures
-from tangents.spaces.public import from_public, space_named
+from tangents.spaces.public import space_named
 from tangents.spaces.space import Represented, Space
 from tangents.trees.rule import reduction
 
@@ -64,12 +64,12 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         f = term_on("represent", term, pack(arguments))
         infer(f, pack(arguments))
         check_environments(arguments, space)
-        x = activate(as_records(pack(arguments)), space.is_leaf)
+        x = space.activate(as_records(pack(arguments)))
         y, pb = with_own_exceptions(rep, space, f, x)
 
         @deep
         def pullback(g: Any) -> Any:
-            return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
+            return from_records(space.dense(pb(from_public(g, y, space)), x))
 
         return from_records(release(y)), pullback
 
@@ -97,14 +97,14 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), partial(_let, pb, x)
-        case terms.Primitive():
-            return primitive(term, x)
         case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case terms.Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
         case terms.Const(value):
-            return hold(value, space.is_leaf), nothing
+            return space.hold(value), nothing
+        case terms.Primitive():
+            return primitive(term, x)
         case terms.Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Checkpoint():
@@ -114,7 +114,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Inject():
             return injection(term, x)
         case terms.Tag(count):
-            return hold(tagged(count, release(x)), space.is_leaf), nothing
+            return space.hold(tagged(count, release(x))), nothing
         case terms.Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Fold() | terms.Scan():
@@ -126,7 +126,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return rep(space, bounded(max_steps), x)
         case terms.While() if space.lists:
             condition, *rest = x
-            return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
+            return _by_captures(term, (space.hold(condition), *rest), _OF_STEPS)
         case terms.While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
         case terms.Cata() | terms.Inherit() | terms.Fix() if space.lists:
@@ -156,6 +156,7 @@ def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
 
 
 def _composed(pullbacks: list[LinearMap], g: Cotangent) -> Cotangent:
+    """(f >> g) a = (c, λ gc. pbf (pbg gc))    where f a = (b, pbf) and g b = (c, pbg)"""
     for pb in reversed(pullbacks):
         if g is ZERO:
             return ZERO
@@ -164,6 +165,7 @@ def _composed(pullbacks: list[LinearMap], g: Cotangent) -> Cotangent:
 
 
 def _placed(key: Any, g: Cotangent) -> Cotangent:
+    """proj(i) (x1, ..., xn) = (xi, λ g. (0, ..., g, ..., 0))"""
     return g if g is ZERO else Sparse({key: g})
 
 
@@ -210,6 +212,7 @@ def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[
 
 
 def _let(pb: LinearMap, ctx: Any, g: Cotangent) -> Cotangent:
+    """extend(e) Δ = (Δ·y, λ (gΔ, g). gΔ + pb g)    where e Δ = (y, pb)"""
     before, last = split(g, ctx)
     return before if last is ZERO else plus(before, pb(last))
 
@@ -228,4 +231,4 @@ def _key(product: Any, key: Any) -> Any:
 
 @remembered(entries=1024)
 def _keys(form: Any) -> tuple[Any, ...]:
-    return tuple(key for key, _ in children(form.unflatten(range(form.num_leaves)))[0])
+    return tuple([key for key, _ in children(form.unflatten(range(form.num_leaves)))[0]])

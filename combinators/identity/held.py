@@ -26,10 +26,14 @@ def cells(f: types.FunctionType) -> list[tuple[str, Any]]:
     return [pair for pair in zip(f.__code__.co_freevars, f.__closure__, strict=True) if not is_empty(pair[1])]
 
 
+def contents(f: types.FunctionType) -> dict[str, Any]:
+    """What the cells of a function hold, by the names of their variables."""
+    return {name: cell.cell_contents for name, cell in cells(f)}
+
+
 def held(f: types.FunctionType) -> list[Any]:
     """What a function holds: the contents of its cells, and its defaults."""
-    contents = [cell.cell_contents for _, cell in cells(f)]
-    return [*contents, *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    return [*contents(f).values(), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
 
 
 def wrapped(value: Any) -> tuple[Any, ...] | None:

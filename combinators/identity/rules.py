@@ -25,7 +25,7 @@ import numpy as np
 
 from combinators.errors import INSTALLED, OURS
 from combinators.identity.bytecode import names_of
-from combinators.identity.held import cells, is_empty
+from combinators.identity.held import contents, is_empty
 from combinators.identity.identity import FUNCTIONS, OWN_KEYS, function_key, key_of
 from combinators.memo import ByObject, Remembered, remembered
 
@@ -139,7 +139,7 @@ def _may_hold(kind: type) -> bool:
 
 def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
     """What a function captures, but for the memory of JAX's."""
-    return [cell.cell_contents for name, cell in cells(f) if not (jaxs and name == _MEMO)]
+    return [value for name, value in contents(f).items() if not (jaxs and name == _MEMO)]
 
 
 class _Walk:

@@ -7,7 +7,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 import jax
@@ -20,9 +22,8 @@ from combinators.staging import names
 Tracer: Any = partial_eval.DynamicJaxprTracer  # of a trace that writes down what it meets
 
 
-def running_trace() -> Any:
-    """The trace that is running in this thread, or what stands for running at once."""
-    return jex.find_top_trace(())
+running_trace = partial(jex.find_top_trace, ())  # the trace of this thread, or what stands for running at once
+trace_of = attrgetter("_trace")  # the trace that a tracer belongs to
 
 
 def _of_a_fresh_thread() -> Any:
@@ -51,11 +52,6 @@ def is_tracing() -> bool:
 def evaluating() -> Any:
     """Operations on what is known run at once inside of the `with`, in the middle of a trace."""
     return jex.set_current_trace(EVALUATION)
-
-
-def trace_of(tracer: Any) -> Any:
-    """The trace that a tracer belongs to."""
-    return tracer._trace
 
 
 def constant(tracer: Any, variable: Any) -> Any:

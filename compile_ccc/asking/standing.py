@@ -30,9 +30,7 @@ class KnownArray(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and not self.aval.shape and by_users():
             _is_told(self)
-        if name in _CHANGING and by_users():
-            _change(self)
-        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+        if name in _ANSWERED and by_users() and (own := _answer(self, name)) is not None:
             return own
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
@@ -50,9 +48,7 @@ class KnownScalar(Known):
     def __getattribute__(self, name: str) -> Any:
         if name in _SIZED and by_users() and _is_told(self):
             raise AttributeError(f"a number has no attribute {name!r}")
-        if name in _CHANGING and by_users():
-            _change(self)
-        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+        if name in _ANSWERED and by_users() and (own := _answer(self, name)) is not None:
             return own
         return super().__getattribute__(name)
 
@@ -81,9 +77,7 @@ class Computed(Asking):
     def __getattribute__(self, name: str) -> Any:
         if name in _OF_ARRAYS and self.aval.weak_type and not self.aval.shape:
             _look(self)
-        if name in _CHANGING and by_users():
-            _change(self)
-        if name in _OF_NUMBERS and by_users() and (own := _of_numbers(self, name)) is not None:
+        if name in _ANSWERED and by_users() and (own := _answer(self, name)) is not None:
             return own
         read = super().__getattribute__
         return _computing(self, name, read) if name in METHODS and by_users() else read(name)
@@ -104,7 +98,7 @@ NUMBERS = frozenset({int, float, complex})
 _SIZED = frozenset({"__len__", "__iter__", "__contains__", "__reversed__"})
 _OF_ARRAYS = _SIZED | {"shape", "dtype", "ndim", "size", "T", "mT", "nbytes", "itemsize", "weak_type"}
 _CHANGING = frozenset({"sort", "view"})  # of an array of NumPy's they change or share the memory, of JAX's they do not
-_OF_NUMBERS = frozenset({"dtype", "itemsize", "nbytes"})  # what an array says of its numbers
+_ANSWERED = _CHANGING | {"dtype", "itemsize", "nbytes"}  # and what an array says of its numbers
 _PLAIN = (bool, int, float, complex, np.ndarray, np.generic, np.dtype, type, str, slice, tuple, type(None), type(...))
 
 
@@ -126,8 +120,10 @@ def _is_told(tracer: Any) -> bool:
     return asked is not None and asked.class_of(tracer) is not None
 
 
-def _of_numbers(tracer: Any, name: str) -> Any:
+def _answer(tracer: Any, name: str) -> Any:
     """What NumPy says of the numbers that it has, which may be of 64 bits where the program's are of 32; else None."""
+    if name in _CHANGING:
+        return _change(tracer)
     asked = asked_of(tracer)
     if asked is None or not asked.differentiates or jax.config.read("jax_enable_x64"):
         return None

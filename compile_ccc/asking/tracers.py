@@ -52,6 +52,9 @@ running: dict[int, Any] = {}  # what answers, an `Asked`, by the trace of JAX's,
 _order: ContextVar[int] = ContextVar("how many derivatives are taken of what is traced", default=1)
 
 
+times_derived = _order.get
+
+
 class derived:
     """Inside of the `with`, one operation takes so many derivatives of what is traced."""
 
@@ -63,11 +66,6 @@ class derived:
 
     def __exit__(self, *error: Any) -> None:
         _order.reset(self._token)
-
-
-def times_derived() -> int:
-    """How many derivatives are taken of what is traced now."""
-    return _order.get()
 
 
 class Asking(jax_traces.Tracer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from jax.interpreters import ad
 
 from combinators.errors import DiffcurryError, UnsupportedError, is_of_users_code, user_line
 from combinators.memo import ByObject, remembered
-from combinators.staging import program as program_of
 
 
 @dataclass(frozen=True)
@@ -190,15 +189,13 @@ def says_no_rule(error: Exception) -> bool:
     return type(error).__name__ == "CustomVJPException" or (known and (missing or not own))
 
 
-def has_named_axes() -> bool:
-    """Whether operations may refer to axes by name, as under `jax.vmap(f, axis_name="i")`."""
-    return jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
+# Whether operations may refer to axes by name, as under `jax.vmap(f, axis_name="i")`: then JAX has to write them down.
+has_named_axes: Callable[[], bool] = jex.nonempty_axis_env_DO_NOT_USE  # pyright: ignore[reportPrivateImportUsage]
 
 
-def is_written_by_jax(primitive: jex.Primitive) -> bool:
-    """Whether JAX has to write an operation down: in a way of its own, or since it may refer to axes by name."""
-    named = jex.nonempty_axis_env_DO_NOT_USE()  # pyright: ignore[reportPrivateImportUsage]
-    return named or primitive.name.startswith("call_hi_primitive")
+def is_object(params: dict[str, Any]) -> bool:
+    """Whether an operation with these parameters is an object of JAX's, which has a way of its own to be written."""
+    return "_prim" in params
 
 
 def keeps_rule(params: dict[str, Any]) -> bool:
@@ -242,18 +239,9 @@ def _holds_rule(program: Any) -> bool:
 
 
 @remembered(entries=1024)
-def call_parameters(inputs: int, outputs: int, mesh: Any) -> dict[str, Any]:
-    """Those of a call with so many inputs and outputs, as JAX writes them."""
-    sizes = {2: inputs, 3: outputs}
-    entries = {key: sizes.get(len(v)) if type(v) is tuple else None for key, v in _of_call(mesh).items()}
-    return {key: v if (n := entries[key]) is None else v[:1] * n for key, v in _of_call(mesh).items()}
-
-
-@remembered(entries=64)
-def _of_call(_: Any) -> dict[str, Any]:
-    """Those of a call with two inputs and three outputs: what has as many entries has one for each."""
-    call = jax.jit(lambda x, y: (lax.neg(x), lax.neg(y), lax.neg(x)))
-    return _written(jex.primitives.jit_p, call, 0.0, 0.0)
+def call_parameters(inputs: int, outputs: int, _: Any) -> dict[str, Any]:
+    """Those of a call with so many inputs and outputs, on the mesh that is the last argument, as JAX writes them."""
+    return _written(jex.primitives.jit_p, jax.jit(lambda *_: [lax.neg(1.0)] * outputs), *[0.0] * inputs)
 
 
 @remembered(entries=1)
@@ -290,5 +278,5 @@ def solve_parts() -> Any:
 def _written(primitive: jex.Primitive, f: Any, *like: Any) -> dict[str, Any]:
     """The parameters of an operation, read off the program that JAX writes of f."""
     with jax.disable_jit(False):
-        program = program_of(f, map(jax.typeof, like))
+        program = jax.make_jaxpr(f)(*like)
     return next(eqn.params for eqn in program.eqns if eqn.primitive is primitive)

@@ -58,11 +58,6 @@ class Program:
         variables = [*[variable for variable, _ in kept], *inputs]
         return cls([value for _, value in kept], variables, outputs, alive, form, name, is_high)
 
-    @cached_property
-    def operations(self) -> set[str]:
-        """The names of its operations, not counting those inside of others."""
-        return {e.primitive.name for e in self.equations}
-
     def only(self, numbers: Sequence[int]) -> Program:
         """The program of its outputs with these numbers."""
         return self.giving([self.outputs[i] for i in numbers])
@@ -135,7 +130,7 @@ class Program:
 
     @cached_property
     def in_places(self) -> tuple[list[Any], list[tuple[Any, list[int], list[Any]]], list[int], set[str]]:
-        """The literals that it reads, its steps, the places of its outputs, what it does: all that a copy of it takes.
+        """The literals that it reads, its steps, the places of its outputs, names of operations: what a copy takes.
 
         A step is an equation with the places of its operands and the types of its results.  Variables have the first
         places, then come literals, then results in their order.
@@ -144,7 +139,7 @@ class Program:
         values = chain(self.variables, literals, *map(_results, self.equations))
         place = dict(zip(map(id, values), count(), strict=False)).__getitem__
         steps = [(e, [*map(place, map(id, e.invars))], [*map(_type, e.outvars)]) for e in self.equations]
-        return literals, steps, [*map(place, map(id, self.outputs))], self.operations
+        return literals, steps, [*map(place, map(id, self.outputs))], {e.primitive.name for e in self.equations}
 
     @cached_property
     def jaxpr(self) -> Any:

@@ -21,7 +21,6 @@ from jax.core import ShapedArray
 
 from combinators import staging
 from combinators.errors import UnsupportedError, user_line
-from combinators.memo import remembered
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program, literal_of
@@ -36,9 +35,8 @@ class Wire(jax.core.Tracer):
 
     __slots__ = ("atom", "recorder")
 
-    def __init__(self, recorder: Recorder, atom: Any):
-        super().__init__(recorder, atom.aval)
-        self.atom, self.recorder = atom, recorder
+    atom: Any
+    recorder: Recorder
 
     @property
     def parent(self) -> Any:
@@ -74,9 +72,17 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != jax.dtypes.float0:
             value = value.item() if jax.typeof(value).weak_type else np.asarray(value)[()]
         if isinstance(value, _NUMBERS):
-            return Wire(self, literal_of(value))
-        self.constants[id(value)] = (wire := Wire(self, jex.Var(aval_of(value)))), value
+            return self.values([literal_of(value)])[0]
+        (wire,) = self.values([jex.Var(aval_of(value))])
+        self.constants[id(value)] = wire, value
         return wire
+
+    def values(self, atoms: Sequence[Any]) -> list[Wire]:
+        """Variables and literals of the program as its values."""
+        wires = [Wire(self, atom.aval) for atom in atoms]
+        for wire, atom in zip(wires, atoms, strict=True):
+            wire.atom, wire.recorder = atom, self
+        return wires
 
     def wires(self, values: Iterable[Any]) -> list[Wire]:
         """Values as those of this program."""
@@ -94,12 +100,13 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if folded is not None:
                 return self.wire(folded)
         types = tuple([wire.aval for wire in wires])
+        by_jax = compat.has_named_axes()
         if primitive.is_high(*types, **params):
             if not compat.keeps_rule(params):
                 with jex.set_current_trace(self):
                     return primitive.to_lojax(*wires, **params)
-            self.is_high = True
-        if compat.is_written_by_jax(primitive):
+            self.is_high, by_jax = True, by_jax or compat.is_object(params)
+        if by_jax:
             results = self.copy(written(lambda *operands: primitive.bind(*operands, **params), *types), wires)
         else:
             results = self.append(primitive, params, wires, *staging.results(primitive, params, types, self.setting))
@@ -134,7 +141,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         self.equations.append(equation := jex.new_jaxpr_eqn(operands, variables, primitive, params, effects))
         if primitive.name in _NOTED:
             self._note(equation)
-        return [Wire(self, variable) for variable in variables]
+        return self.values(variables)
 
     def _note(self, equation: Any) -> None:
         if equation.primitive.name in compat.OF_REFS:
@@ -169,8 +176,7 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         for e, places, types in steps:
             operands = [*map(atoms.__getitem__, places)]
             if opened and (inner := compat.called(e)) is not None:
-                given_inside = [Wire(self, atom) for atom in operands]
-                atoms += [wire.atom for wire in self.copy(Program.of(inner), given_inside)]
+                atoms += map(_atom, self.copy(Program.of(inner), self.values(operands)))
                 continue
             results = [*map(jex.Var, types)]
             atoms += results
@@ -179,7 +185,8 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
             if noted and e.primitive.name in _NOTED:
                 self._note(new)
         n = len(given)
-        return [given[i] if i < n else Wire(self, atoms[i]) for i in outputs]
+        made = iter(self.values([atoms[i] for i in outputs if i >= n]))
+        return [given[i] if i < n else next(made) for i in outputs]
 
 
 def _converted(value: Any, params: dict[str, Any]) -> Any:
@@ -205,7 +212,7 @@ class Tape:
         self._inputs = [jex.Var(leaf if type(leaf) is ShapedArray else aval_of(leaf)) for leaf in leaves]
         self.recorder = Recorder(opened)
         with jex.set_current_trace(self.recorder):
-            self.result = f(*form.unflatten([Wire(self.recorder, v) for v in self._inputs]))
+            self.result = f(*form.unflatten(self.recorder.values(self._inputs)))
 
     def has(self, value: Any) -> bool:
         """Whether a value is one of f's own."""
@@ -213,7 +220,7 @@ class Tape:
 
     def results(self, equation: Any) -> list[Wire]:
         """The results of an equation, as values of f."""
-        return [Wire(self.recorder, v) for v in equation.outvars]
+        return self.recorder.values(equation.outvars)
 
     def giving(self, values: Any, known: Sequence[Wire] = (), name: str = "program", silent: bool = False) -> Program:
         """The program of these values of f, from its arguments and from others of its values, which are known.
@@ -279,11 +286,5 @@ def aval_of(leaf: Any) -> Any:
     if type(leaf) is Wire:
         return leaf.aval
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return shaped(leaf.shape, leaf.dtype, leaf.weak_type)
+        return staging.shaped(leaf.shape, leaf.dtype, leaf.weak_type)
     return leaf if isinstance(leaf, ShapedArray) else jax.typeof(leaf)
-
-
-@remembered(entries=4096)
-def shaped(shape: tuple[int, ...], dtype: Any, weak: bool = False) -> Any:
-    """JAX's type of arrays of this shape and dtype."""
-    return ShapedArray(shape, dtype, weak_type=weak)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -27,15 +26,15 @@ from combinators.types import LEAF
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.flow import silenced
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of, current, shaped, written
+from compile_ccc.jaxprs.recorder import Recorder, Tape, aval_of, current, written
 
 _flatten = jax.tree_util.default_registry.flatten  # without a detour through Python
 
 
 def setting() -> Any:
     """The settings of JAX, with which a program that is being written was begun."""
-    recorder = current()
-    return staging.settings() if recorder is None else recorder.setting
+    trace = jex.find_top_trace(())
+    return trace.setting if type(trace) is Recorder else staging.settings()
 
 
 def record(
@@ -54,32 +53,32 @@ def record(
     return program
 
 
-class Compiled:
+class Compiled(Runs):
     """f(static, *arguments) as one call of compiled code; inside a program that is being traced, as a part of that.
 
     The code is written and compiled once for each static argument, which is hashable, and types of the arguments.
     """
 
     def __init__(self, f: Callable[..., Any]):
-        self._f = f
+        super().__init__(f"compiled programs of {f.__name__}", f)
         self.programs: Table[Any, Program] = Table(f"programs of {f.__name__}", 1024)
-        self.runs = Runs(f"compiled programs of {f.__name__}", self._part)
 
     def __call__(self, static: Any, *arguments: Any) -> Any:
         leaves, form = _flatten(arguments, None)
         if True in [isinstance(leaf, jax.core.Tracer) for leaf in leaves]:
-            return self._part(static, *arguments)
-        return self.runs.program(static, arguments, leaves, form)(*leaves)
+            return self.at(static, codes(arguments), form, leaves)
+        return self.program(static, arguments, leaves, form)(*leaves)
 
-    def _part(self, static: Any, *arguments: Any) -> Any:
+    def at(self, static: Any, codes: Any, form: Any, leaves: Sequence[Any]) -> Any:
+        """What the code computes, as a part of the program that is being traced."""
+        f = lambda *leaves: self._f(static, *form.unflatten(leaves))
         if jax.config.jax_disable_jit:
-            return self._f(static, *arguments)
-        leaves, form = _flatten(arguments, None)
-        key = (static, codes(arguments), form, tuple(map(aval_of, leaves)), staging.settings())
+            return f(*leaves)
+        key = (static, codes, form, tuple(map(aval_of, leaves)), staging.settings())
         program = self.programs.get(key)
         if program is None:
-            program = record(partial(self._f, static), *arguments, name=self._f.__name__)
-            if not any(isinstance(constant, jax.core.Tracer) for constant in program.constants):
+            program = record(f, *leaves, name=self._f.__name__)
+            if True not in [isinstance(constant, jax.core.Tracer) for constant in program.constants]:
                 self.programs.put(key, program)
         return inlined(program, leaves)
 
@@ -104,9 +103,9 @@ def inlined(program: Program, leaves: Sequence[Any] = ()) -> Any:
 
 def run(program: Program, values: Iterable[Any]) -> list[Any]:
     """The results of a known program: copied if a program is being written, else operation by operation."""
-    recorder = current()
-    if recorder is not None:
-        return recorder.copy(program, values)
+    trace = jex.find_top_trace(())
+    if type(trace) is Recorder:
+        return trace.copy(program, values)
     return jax.core.eval_jaxpr(program.jaxpr, [], *program.constants, *values)
 
 
@@ -140,25 +139,21 @@ def operation(term: Primitive, types: Sequence[Any], setting: Any) -> Program:
     """The program of a primitive on arguments of these types; one that holds programs itself, JAX writes."""
     primitive, params = operation_of(term), dict(term.params)
     holds_programs = staging.holds_programs(params)
-    if not (holds_programs or compat.is_written_by_jax(primitive) or primitive.is_high(*types, **params)):
-        return _single(primitive, params, types, *staging.results(primitive, params, tuple(types), setting))
-    return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
-
-
-_type = attrgetter("aval")
-
-
-def _single(primitive: Any, params: dict[str, Any], types: Sequence[Any], results: list[Any], effects: Any) -> Program:
-    """The program of one operation."""
+    if holds_programs or compat.has_named_axes() or primitive.is_high(*types, **params):
+        return (written if holds_programs else record)(lambda *arguments: bind(term, arguments), *types)
+    results, effects = staging.results(primitive, params, tuple(types), setting)
     inputs, outputs = [[jex.Var(type) for type in side] for side in (types, results)]
     equation = jex.new_jaxpr_eqn(inputs, outputs, primitive, params, effects)
     form = jax.tree.structure(tuple(outputs)) if primitive.multiple_results else LEAF
     return Program([], inputs, outputs, [equation], form)
 
 
+_type = attrgetter("aval")
+
+
 def row_types(xs: Any) -> Any:
     """The types of one row of arrays: their leading axes are gone."""
-    return jax.tree.map(lambda x: shaped(x.shape[1:], aval_of(x).dtype), xs)
+    return jax.tree.map(lambda x: staging.shaped(x.shape[1:], aval_of(x).dtype), xs)
 
 
 def zeros(type: Any) -> Any:

@@ -23,7 +23,7 @@ _UPDATE = jex.primitives.dynamic_update_slice_p
 
 def windowed(program: Program) -> Program:
     """The program with its sums of windows written that way."""
-    if program.operations.isdisjoint(("dynamic_update_slice", "scatter-add")):
+    if {e.primitive.name for e in program.equations}.isdisjoint(("dynamic_update_slice", "scatter-add")):
         return program
     made: dict[Any, Any] = {v: e for e in program.equations for v in e.outvars}
     equations: list[Any] = []

@@ -41,7 +41,7 @@ from compile_ccc.reading.choosing import branched, structural
 from compile_ccc.reading.linear import solved
 from compile_ccc.reading.named_parts import Part
 from compile_ccc.reading.reducers import inlined
-from compile_ccc.reading.refs import BLOCKS, changed, contents, held, likewise, operated, put, within
+from compile_ccc.reading.refs import BLOCKS, Cell, changed, contents, likewise, operated, put, within
 from compile_ccc.reading.remat import checkpointed
 from compile_ccc.reading.traces import Program
 from compile_ccc.reading.whiles import repeated
@@ -85,7 +85,7 @@ class Reader(Builder):
 
     def equation(self, eqn: Any, operands: list[Any]) -> list[Any]:
         program = inlined(eqn)
-        has_refs = held(operands)
+        has_refs = Cell in [a.__class__ for a in operands]
         if program is not None and not has_refs and self.is_operation(eqn, program):
             return self.call(program, eqn, operands)
         if program is not None:
@@ -126,7 +126,7 @@ class Reader(Builder):
                 return self.primitive(eqn, operands)
 
     def part(self, part: Part, operands: list[Any], names: int) -> list[Any]:
-        if not held(operands) and self.is_operation(part, part.program):
+        if Cell not in map(type, operands) and self.is_operation(part, part.program):
             return self.call(part.program, part, operands, names)
         return self.run(part.program, operands, names)
 

@@ -36,11 +36,6 @@ class Cell:
 BLOCKS = ("scan", "while", "cond", "remat2")  # programs in these may have refs of the program around them
 
 
-def held(operands: Sequence[Any]) -> bool:
-    """Whether there are refs among the operands of an equation."""
-    return Cell in [type(a) for a in operands]
-
-
 def changed(eqn: Any, operands: Sequence[Any]) -> list[Cell]:
     """The refs among the operands of an equation that the programs in it write."""
     pairs = zip(operands, compat.writes(eqn), strict=True)

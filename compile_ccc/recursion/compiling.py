@@ -26,7 +26,7 @@ from combinators.memo import Facts
 from combinators.records import as_records, from_records
 from combinators.terms import Const, Fix, Proj, Term
 from combinators.types import Function, Tensor, Type
-from compile_ccc.carriers import CARRIER, FunctionValue, Trace, active, eval_p, struct
+from compile_ccc.carriers import CARRIER, FunctionValue, Trace, eval_p, struct
 from compile_ccc.recursion.blocks import Blocks
 from compile_ccc.recursion.machine import Machine
 from compile_ccc.recursion.unfolding import unfolded
@@ -71,7 +71,7 @@ def _traced(term: Fix, domain: Type, codomain: Type) -> Any:
     types, argument = parted(term, domain)
     strong = [Tensor(t.shape, t.dtype) for t in jax.tree.leaves(argument)]
     form = jax.tree.structure(domain)
-    with active(closed=True) as own:
+    with Trace(closed=True) as own:
 
         def flat(*given: Any) -> list[Any]:
             ctx, x = parted(term, form.unflatten(given[:-1]))

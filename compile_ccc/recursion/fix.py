@@ -14,11 +14,10 @@ from combinators.building import compose, prod
 from combinators.building import fix as fixed
 from combinators.edges import whole
 from combinators.errors import ArgumentError, ArityError, UntypedFunctionError, definition_line
-from combinators.origins import NOWHERE
 from combinators.terms import Eval, Proj
 from combinators.text.outline import outline
 from combinators.types import Function, Tensor, Type, pack, same_type
-from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, is_carrier, lam_p
+from compile_ccc.carriers import FunctionValue, Unfounded, active_traces, is_carrier, made
 from compile_ccc.recursion.codomains import endless, founded
 from compile_ccc.recursion.compiling import refuse
 from compile_ccc.recursion.unfolding import more_than_called, unfolded
@@ -64,8 +63,7 @@ def _recursion(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type, max_dept
     x = [Proj(2)] if len(dom) == 1 else [compose(Proj(2), Proj(i)) for i in range(len(dom))]
     code = fixed(compose(prod(Proj(0), prod(Proj(1), *x)), Eval()), argument, cod, max_depth)
     type = Function(argument, cod)
-    facts = {"type": type, "name": "x", "names": ("",), "rule": None, "origin": NOWHERE}
-    return FunctionValue(lam_p.bind(carrier, body=code, batch=(), **facts), type, active_traces.get()[-1])
+    return FunctionValue(made(code, [carrier], type), type, active_traces.get()[-1])
 
 
 def _step(f: Callable[..., Any], dom: tuple[Type, ...], cod: Type) -> tuple[Any, Type]:

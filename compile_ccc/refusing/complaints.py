@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,11 +197,8 @@ _COMPLAINTS = (
 )
 
 
-class complaints:
+class complaints(AbstractContextManager[Any]):
     """Raises an error of ours in the place of one that passes through the `with`, if there is one for it."""
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> None:
         if (isinstance(error, _CAUGHT) or type(error) is Exception) and not isinstance(error, DiffcurryError):

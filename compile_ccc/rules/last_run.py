@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.extend.linear_util as linear_util
 
-from combinators.identity.held import cells
+from combinators.identity.held import contents
 
 
 class LastRun:
@@ -19,8 +19,8 @@ class LastRun:
 
     def __init__(self, params: Mapping[str, Any]):
         thunk: Any = params.get("fwd_jaxpr_thunk")
-        memoized = {name: cell.cell_contents for name, cell in cells(thunk.f)} if _is_wrapped(thunk) else {}
-        program = {name: cell.cell_contents for name, cell in cells(memoized["fn"])} if "fn" in memoized else {}
+        memoized = contents(thunk.f) if _is_wrapped(thunk) else {}
+        program = contents(memoized["fn"]) if "fn" in memoized else {}
         self._programs: dict[Any, Any] = memoized.get("cells", {})
         forward: Any = program.get("fwd")
         self._stores = [store for store in forward.stores if store is not None] if _is_wrapped(forward) else []

@@ -97,7 +97,7 @@ def argument_type(value: Any) -> Type:
 
     Raises `UntypedFunctionError` for a Python function, `LeakedFunctionError` for one from a trace that has ended.
     """
-    if _is_number(value):
+    if isinstance(value, _NUMBERS):
         return leaf_type(value)
     if is_function_value(value):
         return _argument_leaf(value)
@@ -108,12 +108,7 @@ def argument_type(value: Any) -> Type:
 
 def leaves_of(value: Any) -> list[Any]:
     """The leaves of an argument, in the order of those of its type."""
-    return [value] if _is_number(value) else _flatten_records(value)[0]
-
-
-def _is_number(value: Any) -> bool:
-    """Whether an argument is one leaf, as soon as it is looked at."""
-    return type(value) is float or isinstance(value, jax.Array)
+    return [value] if isinstance(value, _NUMBERS) else _flatten_records(value)[0]
 
 
 def is_static(argument: Any) -> bool:
@@ -162,6 +157,7 @@ def is_function_value(value: Any) -> bool:
     return isinstance(value, _FUNCTIONS)
 
 
+_NUMBERS = (float, jax.Array)  # what is one leaf, as soon as it is looked at
 _FUNCTIONS = (Opaque, Closure, Function)
 _TYPES = (Tensor, Function, jax.ShapeDtypeStruct, jax.core.ShapedArray)
 
@@ -197,18 +193,15 @@ def _is_dtype(leaf: Any) -> bool:
 
 def parameter_name(f: Callable[..., Any], arity: int) -> str:
     """How a λ-term calls the argument of f: the parameter's own name if there is one."""
-    try:
-        names = _parameters(f)
-    except (TypeError, ValueError):
-        return "x"
-    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
-
-
-def _parameters(f: Callable[..., Any]) -> list[str]:
     plain, given = _plain(f)
     if plain is None or plain.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        return list(inspect.signature(f).parameters)
-    return list(plain.__code__.co_varnames[given : plain.__code__.co_argcount + plain.__code__.co_kwonlyargcount])
+        try:
+            names = tuple(inspect.signature(f).parameters)
+        except (TypeError, ValueError):
+            return "x"
+    else:
+        names = plain.__code__.co_varnames[given : plain.__code__.co_argcount + plain.__code__.co_kwonlyargcount]
+    return names[0] if arity == 1 and names else "_".join(names[:arity]) or "unit"
 
 
 def _plain(f: Any) -> tuple[types.FunctionType | None, int]:

@@ -20,12 +20,11 @@ from combinators.depth import deep
 from combinators.edges import check_function
 from combinators.meaning.infer import abstract, infer
 from combinators.meaning.operators import rebuilt
-from combinators.origins import NOWHERE
 from combinators.terms import Curry, Term
 from combinators.types import Function, Opaque, Type, pack
 from combinators.values import Closure
-from compile_ccc.carriers import FunctionValue, active_traces, deferred, entered, flatten, lam_p
-from compile_ccc.tracing.arguments import argument_type, parameter_name
+from compile_ccc.carriers import FunctionValue, active_traces, deferred, entered, flatten, made
+from compile_ccc.tracing.arguments import argument_type
 from compile_ccc.tracing.captures import Captured, captures
 from compile_ccc.tracing.keeping import traced
 from compile_ccc.tracing.lifting import lifted
@@ -85,9 +84,8 @@ def recorded(tracee: Tracee, program: Any, type: Function, rule: Any = None) -> 
     """The carrier of a function of this type, of which this is the program, in the one that is being traced."""
     captured = tracee.captured
     outer = [leaf for v, t in zip(captured.values, tracee.types, strict=True) for leaf in flatten(v, t)]
-    name, names = parameter_name(tracee.f, tracee.arity), (*("" for _ in program.consts), *captured.names)
-    facts = {"type": type, "name": name, "names": names, "rule": rule, "origin": NOWHERE}
-    return lam_p.bind(*program.consts, *outer, body=program.jaxpr, batch=(), **facts)
+    names = [*["" for _ in program.consts], *captured.names]
+    return made(program.jaxpr, [*program.consts, *outer], type, names, rule)
 
 
 @entered.register(object)
@@ -103,8 +101,7 @@ def _deferred(term: Term, x: Any) -> Any:
     body = compose(whole, term)
     type = Function((), abstract(infer(body, Context(*types, ()))))
     operands = [flatten(leaf, t)[0] for leaf, t in zip(leaves, types, strict=True)]
-    facts = {"type": type, "name": str(term), "names": ("",) * len(operands), "rule": None, "origin": NOWHERE}
-    return FunctionValue(lam_p.bind(*operands, body=Curry(body, ()), batch=(), **facts), type, own)()
+    return FunctionValue(made(Curry(body, ()), operands, type), type, own)()
 
 
 def close(f: Callable[..., Any], dom: Type, arity: int) -> Closure:

@@ -44,7 +44,7 @@ class _Kept:
     def holds(self, tracee: Tracee) -> bool:
         if False in [tracee.captured.shared[i] is value for i, value in self.shared]:
             return False
-        live = all(object() is not None for object in self.objects) and self.traced.read.holds()
+        live = True not in [object() is None for object in self.objects] and self.traced.read.holds()
         return live and (self.traced.answers is None or self.traced.answers.hold(tracee.inputs, tracee.varied))
 
 
@@ -63,10 +63,9 @@ class _Anew:
     keeps_large: bool
 
 
-_kept: Table[Any, tuple[_Kept, ...]] = Table("traces", 1024)  # one for each path that Python took
+_kept: Table[Any, tuple[_Kept, ...] | _Anew] = Table("traces", 1024)  # one for each path that Python took
 _met: Table[Any, bool] = Table("programs that were traced within others", 1024)  # kept from the second time on
 _fixed: Table[Any, tuple[int, ...]] = Table("inputs that are code", 1024)
-_anew: Table[Any, _Anew] = Table("programs that are traced anew at each call", 1024)
 _CHANGES = "what it changes itself"
 _AROUND = "a value of a program that is being traced"
 _TRUTHS = (bool, np.bool_)  # of which there are two objects each
@@ -83,8 +82,9 @@ def traced(f: Callable[..., Any], captured: Captured, dom: Type, arity: int, giv
 def _traced(tracee: Tracee, levels: int) -> Traced:
     fixed = _code(tracee)
     key = _key(tracee, levels, fixed)
-    anew = _anew.get(key)
-    for kept in (_kept.get(key) or ()) if anew is None else ():
+    known = _kept.get(key) or ()
+    anew = known if isinstance(known, _Anew) else None
+    for kept in () if isinstance(known, _Anew) else known:
         if kept.holds(tracee):
             ran_before(kept.traced.ran)
             return kept.traced
@@ -140,7 +140,7 @@ def _watched(tracee: Tracee, levels: int, fixed: tuple[int, ...], lasting: bool,
     captured, roots = tracee.captured, tracee.roots()
     state = Before(roots)
     before = anew.after if state.watch.reason and anew is not None else state.watch
-    held = before.holds()
+    held = anew is not None and before.holds()
     around = Surroundings(tracee, state, lambda settled: _may_hold_tracers(before) and settle(roots, settled))
     result, ran = _observed(tracee, fixed, around)
     if asks_for_type(ran):
@@ -149,18 +149,19 @@ def _watched(tracee: Tracee, levels: int, fixed: tuple[int, ...], lasting: bool,
         often.note(tracee.program, tracee.f, captured.names, tracee.dom, result.fixed, tracee.inputs)
     key = _key(tracee, levels, result.fixed)
     holds = (*result.constants, *[tracee.inputs[i] for i in result.fixed], *captured.kept)
-    if not lasting or any(isinstance(value, jax.core.Tracer | FunctionValue) for value in holds):
+    if not lasting or True in [isinstance(value, jax.core.Tracer | FunctionValue) for value in holds]:
         return replace(result, read=Watch(reason=_AROUND))
     left = around.left
     changed = left or bool(result.written) or not before.holds() or not captured.watch.holds()
     after = reached(ran, [*captured.kept, *roots[1:]])
     read = Watch(reason=captured.watch.reason or _CHANGES) if changed and not after.reason else after
     result = replace(result, ran=ran, read=read)
-    _anew.drop(key)
+    if read.reason or anew is not None:
+        _kept.drop(key)
     if read.reason:  # the first time, it may be what is worked out once
-        certain = bool(after.reason) or (anew is not None and held)
+        certain = bool(after.reason) or held
         still = not (left or result.written or state.moves) and state.watch.stands() and captured.watch.stands()
-        _anew.put(key, _Anew(read, after, certain, left, still, state.keeps_large))
+        _kept.put(key, _Anew(read, after, certain, left, still, state.keeps_large))
     else:
         _keep(key, result, captured)
     return result
@@ -175,14 +176,15 @@ def _keep(key: Any, result: Traced, captured: Captured) -> None:
     """Keeps a trace under its key; what is in that by identity must stay alive, and is not kept alive by it."""
     objects, shared = captured.kept, [(i, captured.shared[i]) for i in result.shared]
     owners = {id(owner) for owner, *_ in result.read.attributes}
-    if any(id(value) in owners for value in objects):
+    if not owners.isdisjoint(map(id, objects)):
         return  # what is watched of them would keep them alive
     drop, at_the_end = _kept.drop, sys.is_finalizing
     try:
-        references = tuple(weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects)
+        references = tuple([weakref.ref(value, lambda _: None if at_the_end() else drop(key)) for value in objects])
     except TypeError:
         return
     has_others = result.answers is not None or shared
-    others = [k for k in _kept.get(key) or () if k.traced.read.holds()] if has_others else []
+    known = _kept.get(key)
+    others = [k for k in known if k.traced.read.holds()] if has_others and isinstance(known, tuple) else []
     _kept.drop(key)
     _kept.put(key, (_Kept(result, references, shared), *others)[:_PATHS])

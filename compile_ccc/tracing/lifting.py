@@ -8,7 +8,7 @@ from combinators.meaning.operators import rebuilt
 from combinators.terms import Curry, Prod, Proj
 from combinators.types import Function, Opaque, Tensor
 from combinators.values import Closure
-from compile_ccc.carriers import FunctionValue, active_traces, flatten, lam_p
+from compile_ccc.carriers import FunctionValue, active_traces, flatten, made
 from compile_ccc.tracing.arguments import argument_type
 
 
@@ -24,5 +24,4 @@ def lifted(f: Closure) -> FunctionValue:
         parts = Context(*whole.parts, x) if is_context and isinstance(whole, Prod) else (whole, x)
         code = Curry(compose(prod(parts), code.body), code.argument)
     operands = [flatten(leaf, argument_type(leaf))[0] for leaf in leaves]
-    facts = {"type": type, "name": "x", "names": ("",) * len(operands), "rule": None, "origin": f.origin}
-    return FunctionValue(lam_p.bind(*operands, body=code, batch=(), **facts), type, own)
+    return FunctionValue(made(code, operands, type, origin=f.origin), type, own)

@@ -17,7 +17,7 @@ from combinators.terms import Curry
 from combinators.types import Function, Type
 from combinators.values import Closure, depth_of, is_function
 from compile_ccc.asking.answers import Answers
-from compile_ccc.carriers import active
+from compile_ccc.carriers import Trace
 from compile_ccc.lambda_terms import Lam
 from compile_ccc.reading.read import read as read_program
 from compile_ccc.reading.traces import Program
@@ -72,7 +72,7 @@ def trace_anew(
 ) -> Traced:
     """The trace of a function, made now.  It may be `closed`, a program of ours; `read` is what it is known to read."""
     captured, types = tracee.captured, tracee.types
-    with active(closed) as own:
+    with Trace(closed) as own:
         program, cod, fixed, answers, written = stage(tracee, own, fixed, around)
         if found := program.consts:
             check_captured(program.jaxpr)

@@ -70,8 +70,7 @@ class Before(Lenient):
         self._looks = looks  # also at arrays that are too large to be put back
         self._moving: list[tuple[Any, Return]] = []
         self._large: list[tuple[Any, Return]] = []  # such arrays: whether they hold what they held
-        self._unseen: list[Any] = []  # such arrays that are not looked at
-        self._again: list[Return] = []  # whether these hold what they held before the function ran once more
+        self._unseen: list[Any] = []  # such arrays that are not looked at before the function runs once more
         self._all = True
         try:
             self.walk()
@@ -95,9 +94,8 @@ class Before(Lenient):
         if array.dtype.hasobject or self.bytes + array.nbytes <= BYTES:
             super().array(array, held)
         elif self._looks:
-            back = functools.partial(_is_as, array, _digest(array))
-            self.watch.answers.append((back, True))
-            self._large.append((array, back))
+            self._large.append((array, stands := functools.partial(_is_as, array, _digest(array))))
+            self.watch.answers.append((stands, True))
         else:
             self._unseen.append(array)
 
@@ -124,11 +122,12 @@ class Before(Lenient):
         stuck = [value for value, back in self._moving + self._large if not back()]
         if stuck or not self._all:
             raise _stuck(f, type(stuck[0]).__name__ if stuck else self.watch.reason)
-        self._again = self._again or [functools.partial(_is_as, array, _digest(array)) for array in self._unseen]
+        self._large += [(array, functools.partial(_is_as, array, _digest(array))) for array in self._unseen]
+        self._unseen = []
 
     def check(self, f: Any) -> None:
         """Raises `UnsupportedError` if f, which ran once more, wrote to arrays that were not looked at before."""
-        if not all(stands() for stands in self._again):
+        if not (self._looks or self.keeps_large):
             raise _stuck(f, "ndarray")
 
     def reaches(self, value: Any) -> bool:

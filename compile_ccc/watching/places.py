@@ -101,7 +101,7 @@ class Places:
             self.missing(variables, others)
             for name in others & _BUILTINS.keys():
                 self.variable(_BUILTINS, name)
-        for name in of.imported(variables.get("__package__")):
+        for name in of.imported(variables.get("__package__")) if of.imports else ():
             for whole in accumulate(name.split("."), "{}.{}".format):  # a package, and what is in it
                 if whole in sys.modules:
                     self.variable(sys.modules, whole)

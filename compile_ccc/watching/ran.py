@@ -104,7 +104,7 @@ def _matches_class(code: types.CodeType) -> bool:
 @remembered(entries=4096)
 def is_own(file_name: str) -> bool:
     """Whether a source file is of the user's program, rather than of an installed package."""
-    return is_users(file_name) and INSTALLED.isdisjoint(PurePath(file_name).parts)
+    return INSTALLED.isdisjoint(PurePath(file_name).parts) and is_users(file_name)
 
 
 def is_users_own(value: Any) -> bool:

@@ -69,31 +69,99 @@ class rebuilt:
         values: list[Any],
         settled: Callable[[Any], Any],
     ):
-        self._plan, self._originals, self._written, self._settled = plan, originals, written, settled
-        self._rebuild = _Rebuild(values)
+        self._plan, self._originals, self._written = plan, originals, written
+        self._values, self._settled = values, settled
+        self._made: dict[int, Any] = {}
+        self._copies: list[Copied] = []
+        self._functions: list[tuple[Any, Any]] = []  # whose attributes may change
 
     def __enter__(self) -> Any:
-        return self._rebuild.build(self._plan)
+        return self._build(self._plan)
 
     def __exit__(self, *_: Any) -> None:
-        with_attributes = [(f.__dict__, new.__dict__) for f, new in self._rebuild.functions if new.__dict__]
-        copies = self._rebuild.copies + [(own, new, held(own)) for own, new in with_attributes]
-        if self._written or copies:
-            self._write(copies)
-
-    def originals(self) -> dict[int, Any]:
-        """The containers that were copied, by the identities of their copies."""
-        return {id(copy): original for original, copy, _ in self._rebuild.copies}
-
-    def _write(self, copies: list[Copied]) -> None:
-        known = {id(v): original for v, original in zip(self._rebuild.values, self._originals, strict=True)}
+        with_attributes = [(f.__dict__, new.__dict__) for f, new in self._functions if new.__dict__]
+        copies = self._copies + [(own, new, held(own)) for own, new in with_attributes]
+        if not (self._written or copies):
+            return
+        known = {id(v): original for v, original in zip(self._values, self._originals, strict=True)}
         known |= {id(copy): original for original, copy, _ in copies}
-
         settle = settling(known, self._settled)
         for original, new in changed(copies, settle):
             put(original, new)
         for variable in self._written:
             variable.write(settle)
+
+    def originals(self) -> dict[int, Any]:
+        """The containers that were copied, by the identities of their copies."""
+        return {id(copy): original for original, copy, _ in self._copies}
+
+    def _build(self, plan: Plan) -> Any:
+        """Follows the plan with the new values."""
+        match plan:
+            case Keep(value):
+                return value
+            case Slot(index):
+                return self._values[index]
+            case Make():
+                if id(plan) not in self._made:
+                    self._made[id(plan)] = self._make(plan)
+                return self._made[id(plan)]
+            case _:
+                assert_never(plan)
+
+    def _make(self, plan: Make) -> Any:
+        value = plan.value
+        if isinstance(value, types.FunctionType):
+            return self._function(plan, value)
+        if type(value) in (list, dict):
+            return self._container(plan, value)
+        parts = [(label, self._build(part)) for label, part in plan.parts]
+        match value:
+            case types.MethodType():
+                return types.MethodType(parts[1][1], parts[0][1])
+            case functools.partial():
+                count = len(value.args)
+                return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
+            case Composable():
+                return value.with_functions([part for _, part in parts])
+            case _:
+                pass
+        copy = children(value)[1].unflatten([part for _, part in parts])
+        if may_change(copy):
+            self._copies.append((value, copy, held(copy)))
+        return copy
+
+    def _container(self, plan: Make, value: Any) -> Any:
+        copy = self._made[id(plan)] = type(value)()  # before its parts: it may hold itself
+        for label, part in plan.parts:
+            if isinstance(copy, dict):
+                copy[label] = self._build(part)
+            else:
+                copy.append(self._build(part))
+        self._copies.append((value, copy, held(copy)))
+        return copy
+
+    def _function(self, plan: Make, f: types.FunctionType) -> Any:
+        """A cell without environment stays the same object, since the function may assign to it."""
+        plans = dict(zip(places(f), (part for _, part in plan.parts), strict=True))
+        cells = f.__closure__ or ()
+        varying = [("cell", i) in plans and not isinstance(plans["cell", i], Keep) for i in range(len(cells))]
+        new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
+        new_globals = f.__globals__
+        given = {n: p for (kind, n), p in plans.items() if kind == "global" and not isinstance(p, Keep)}
+        if given:
+            new_globals = Replaced(f.__globals__, {n: self._build(p) for n, p in given.items()})
+        new = types.FunctionType(f.__code__, new_globals, f.__name__, None, new_cells)
+        self._made[id(plan)] = new  # before its parts: it may capture itself
+        new.__dict__.update(f.__dict__)
+        self._functions.append((f, new))
+        new.__qualname__, new.__module__ = f.__qualname__, f.__module__
+        new.__defaults__ = tuple(self._build(p) for (kind, _), p in plans.items() if kind == "default") or None
+        new.__kwdefaults__ = {n: self._build(p) for (kind, n), p in plans.items() if kind == "keyword"} or None
+        for i, cell in enumerate(new_cells):
+            if varying[i]:
+                cell.cell_contents = self._build(plans["cell", i])
+        return new
 
 
 def settling(known: dict[int, Any], settled: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -164,83 +232,6 @@ def _attributes(value: Any) -> dict[str, Any]:
 def same(left: list[Any], right: list[Any]) -> bool:
     """Whether two lists hold the same objects."""
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
-
-
-class _Rebuild:
-    """Follows a plan with new environment values."""
-
-    def __init__(self, values: list[Any]):
-        self.values = values
-        self.made: dict[int, Any] = {}
-        self.copies: list[Copied] = []
-        self.functions: list[tuple[Any, Any]] = []  # whose attributes may change
-
-    def build(self, plan: Plan) -> Any:
-        match plan:
-            case Keep(value):
-                return value
-            case Slot(index):
-                return self.values[index]
-            case Make():
-                if id(plan) not in self.made:
-                    self.made[id(plan)] = self._make(plan)
-                return self.made[id(plan)]
-            case _:
-                assert_never(plan)
-
-    def _make(self, plan: Make) -> Any:
-        value = plan.value
-        if isinstance(value, types.FunctionType):
-            return self._function(plan, value)
-        if type(value) in (list, dict):
-            return self._container(plan, value)
-        parts = [(label, self.build(part)) for label, part in plan.parts]
-        match value:
-            case types.MethodType():
-                return types.MethodType(parts[1][1], parts[0][1])
-            case functools.partial():
-                count = len(value.args)
-                return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))
-            case Composable():
-                return value.with_functions([part for _, part in parts])
-            case _:
-                pass
-        copy = children(value)[1].unflatten([part for _, part in parts])
-        if may_change(copy):
-            self.copies.append((value, copy, held(copy)))
-        return copy
-
-    def _container(self, plan: Make, value: Any) -> Any:
-        copy = self.made[id(plan)] = type(value)()  # before its parts: it may hold itself
-        for label, part in plan.parts:
-            if isinstance(copy, dict):
-                copy[label] = self.build(part)
-            else:
-                copy.append(self.build(part))
-        self.copies.append((value, copy, held(copy)))
-        return copy
-
-    def _function(self, plan: Make, f: types.FunctionType) -> Any:
-        """A cell without environment stays the same object, since the function may assign to it."""
-        plans = dict(zip(places(f), (part for _, part in plan.parts), strict=True))
-        cells = f.__closure__ or ()
-        varying = [("cell", i) in plans and not isinstance(plans["cell", i], Keep) for i in range(len(cells))]
-        new_cells = tuple(types.CellType() if v else cell for v, cell in zip(varying, cells, strict=True))
-        new_globals = f.__globals__
-        given = {n: p for (kind, n), p in plans.items() if kind == "global" and not isinstance(p, Keep)}
-        if given:
-            new_globals = Replaced(f.__globals__, {n: self.build(p) for n, p in given.items()})
-        new = types.FunctionType(f.__code__, new_globals, f.__name__, None, new_cells)
-        self.made[id(plan)] = new  # before its parts: it may capture itself
-        new.__dict__.update(f.__dict__)
-        self.functions.append((f, new))
-        new.__qualname__, new.__module__ = f.__qualname__, f.__module__
-        new.__defaults__ = tuple(self.build(p) for (kind, _), p in plans.items() if kind == "default") or None
-        new.__kwdefaults__ = {n: self.build(p) for (kind, n), p in plans.items() if kind == "keyword"} or None
-        for i, cell in enumerate(new_cells):
-            if varying[i]:
-                cell.cell_contents = self.build(plans["cell", i])
-        return new
 
 
 def is_guarded(value: Any) -> bool:

@@ -153,8 +153,8 @@ class Watch:
 
     def has_notes_of(self, kind: type) -> bool:
         """Whether something of this type was appended to a list that is not watched."""
-        new = (list(islice(book, start, None)) for book, start in self.notebooks)
-        return any(isinstance(part, kind) for part in jax.tree.leaves(list(new)))
+        new = [list(islice(book, start, None)) for book, start in self.notebooks]
+        return True in [isinstance(part, kind) for part in jax.tree.leaves(new)]
 
     def place(self, variable: Variable, value: Any) -> None:
         """Watches a variable."""

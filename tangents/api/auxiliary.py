@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any
 
@@ -34,35 +36,20 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, np.generic, np.ndarray, np.
 _LASTING = (enum.Enum, type, types.ModuleType, Term, *_FUNCTIONS)
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True, repr=False)
 class _Aside:
     """A node of a pytree without leaves, in the place of what is set aside."""
 
-    def __init__(self, kind: str, value: Any, key: Any):
-        self.kind, self.value, self._key = kind, value, (kind, key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Aside) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    kind: str
+    value: Any = field(compare=False)
+    key: Any
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.value!r}"
 
 
-jax.tree_util.register_pytree_node(_Aside, lambda node: ((), node), lambda node, _: node)
-
-
-class _Call:
-    """One call of a derivative: its arguments, and the objects that its trace has met."""
-
-    __slots__ = ("arguments", "met")
-
-    def __init__(self, arguments: tuple[Any, ...]):
-        self.arguments, self.met = arguments, list[Any]()
-
-
-_calls: ContextVar[tuple[_Call, ...]] = ContextVar("calls with auxiliary results", default=())
+_calls: ContextVar[tuple[called, ...]] = ContextVar("calls with auxiliary results", default=())
 
 
 def check_pair(result: Any) -> None:
@@ -88,13 +75,13 @@ def putting_back(f: Any, derivative: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class called:
-    """A call of a derivative of a function at these arguments; gives what puts back into a result."""
+    """A call of a derivative at these arguments, and the objects that its trace meets; gives what puts them back."""
 
     def __init__(self, arguments: tuple[Any, ...]):
-        self._call = _Call(arguments)
+        self.arguments, self.met = arguments, list[Any]()
 
     def __enter__(self) -> Callable[[Any], Any]:
-        self._token = _calls.set((*_calls.get(), self._call))
+        self._token = _calls.set((*_calls.get(), self))
         return self._back
 
     def __exit__(self, *_: Any) -> None:
@@ -104,7 +91,17 @@ class called:
         leaves, form = _flatten(result, _is_aside)
         if not any(map(_is_aside, leaves)):
             return result
-        return form.unflatten([_back(leaf, self._call) if type(leaf) is _Aside else leaf for leaf in leaves])
+        return form.unflatten([_back(leaf, self) if type(leaf) is _Aside else leaf for leaf in leaves])
+
+
+@contextmanager
+def aside(f: Any, primals: tuple[Any, ...], has_aux: bool) -> Generator[tuple[Any, Callable[[Any], Any]]]:
+    """f at primals that are all asked for, as what sets aside (`setting_aside`) if it `has_aux`, and what puts back."""
+    if not has_aux:
+        yield f, lambda result: result
+        return
+    with called(primals) as back:
+        yield setting_aside(f, primals, tuple(range(len(primals)))), back
 
 
 def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) -> Any:
@@ -158,7 +155,7 @@ def _captures_tracer(leaf: Any) -> bool:
     return any(isinstance(v, jax.core.Tracer) for v in jax.tree.leaves(held))
 
 
-def _back(node: Any, call: _Call) -> Any:
+def _back(node: Any, call: called) -> Any:
     match node:
         case _Aside(kind="constant", value=np.ndarray() as array):
             return array.copy()

@@ -17,7 +17,7 @@ from combinators.meaning.infer import infer
 from combinators.records import as_records, from_records
 from combinators.terms import Eval
 from combinators.types import Tensor, Type, is_discrete, no_types, pack, shape_struct, type_of
-from combinators.values import Closure
+from combinators.values import Closure, is_closure
 from compile_ccc.arrow import closure_of
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.carriers import FunctionValue, in_lambda
@@ -26,7 +26,7 @@ from compile_ccc.jaxprs.recorder import Tape
 from compile_ccc.jaxprs.recording import hoisted
 from compile_ccc.tracing.function import seal
 from compile_ccc.tracing.lifting import lifted
-from tangents.api.auxiliary import called, check_pair, setting_aside
+from tangents.api.auxiliary import aside, check_pair
 from tangents.api.derivatives import vjp
 from tangents.api.pullbacks import Pullback
 from tangents.cotangents.leaves import real, weakly, zero_leaf
@@ -98,8 +98,7 @@ def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     flags(has_aux=has_aux)
     no_types(primals)
     require_known(jax.tree.leaves(primals, is_leaf=is_unknown))
-    with called(primals) as back:
-        f = setting_aside(fun, primals, tuple(range(len(primals)))) if has_aux else fun
+    with aside(fun, primals, has_aux) as (f, back):
         y, linear = _value_and_derivative(has_aux, closure_of(f, primals), primals)
         value, *aux = y if has_aux else (y,)
         ends = Ends(_flat(type_of(primals)), _flat(type_of(value)))
@@ -130,7 +129,7 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
     Primals are arrays or `jax.ShapeDtypeStruct`s: only their types count.  Raises `NotDifferentiableError` for a
     function whose pullback depends on where it is taken, which is not linear; that f(0) = 0 is not checked.
     """
-    leaves, form = jax.tree.flatten(primals, is_leaf=lambda v: isinstance(v, Closure))
+    leaves, form = jax.tree.flatten(primals, is_leaf=is_closure)
     types = list(map(type_of, leaves))
     if others := [t for t in types if not isinstance(t, Tensor) or is_discrete(t)]:
         discrete = isinstance(others[0], Tensor)

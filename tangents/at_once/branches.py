@@ -35,7 +35,7 @@ class _Tail:
 
 def lifted(program: Program, outputs: Iterable[int]) -> Program:
     """The program in which products that these outputs are made of are done after choices, not in their branches."""
-    if "cond" not in program.operations:
+    if "cond" not in [e.primitive.name for e in program.equations]:
         return program
     made = {v: e for e in program.equations for v in e.outvars}
     wanted, left = set[Any](), [program.outputs[i] for i in outputs]

@@ -18,13 +18,13 @@ from combinators.memo import remembered
 from combinators.terms import Primitive
 from combinators.types import LEAF, is_discrete, of_aval
 from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import aval_of
+from compile_ccc.jaxprs.recorder import Wire, aval_of
 from compile_ccc.jaxprs.recording import operation, record, run, setting
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing
 from tangents.primitives.delegate import Refused, delegated
 from tangents.primitives.missing import missing
-from tangents.rows.kinds import Constant
-from tangents.rows.table import Row, pull_of, row_at, row_of
+from tangents.rows.kinds import Constant, Rule, each
+from tangents.rows.table import Row, row_at, row_of
 from tangents.spaces.space import Represented
 
 
@@ -53,7 +53,7 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if Held in map(type, marked):
         arguments = [a.value if isinstance(a, Held) else a for a in marked]
         asked = tuple([i for i, a in enumerate(marked) if not isinstance(a, Held)])
-    types = tuple(map(aval_of, arguments))
+    types = tuple([a.aval if type(a) is Wire else aval_of(a) for a in arguments])
     rule = _programs(term, row_of(term), asked, types, setting())
     values = run(rule.forward, arguments)
     results = values[: len(rule.held)]
@@ -101,7 +101,8 @@ def _programs(
             arguments, rest = values[: len(types)], values[len(types) :]
             y, given = rest[: len(held)], rest[len(held) :]
             g = Sparse(zip(present, given, strict=True)) if forward.form != LEAF else given[0]
-            return pull_of(row)(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
+            pull = row.pull if isinstance(row, Rule) else each(*row)
+            return pull(asked, g, forward.form.unflatten(y), *arguments, **dict(term.params))
 
         cotangents = [jax.core.ShapedArray(results[i].shape, results[i].dtype) for i in present]
         return record(backward, *types, *results, *cotangents)

@@ -18,7 +18,7 @@ from combinators.terms import Primitive
 from tangents.cotangents.sparse import ZERO
 from tangents.rows.elementwise import ELEMENTWISE
 from tangents.rows.indexing import INDEXING
-from tangents.rows.kinds import NONE, Constant, Pull, PullbackOfArgument, Push, Rule, each, knows
+from tangents.rows.kinds import NONE, Constant, PullbackOfArgument, Push, Rule, knows
 from tangents.rows.linear import LINEAR
 from tangents.rows.matrices import MATRICES
 from tangents.rows.products import PRODUCTS
@@ -72,20 +72,15 @@ def row_at(row: Row | Constant | None, arguments: tuple[Any, ...], params: Mappi
     return row
 
 
-def pull_of(row: Row) -> Pull:
-    """The pullback of a row for a set of asked-for arguments."""
-    return row.pull if isinstance(row, Rule) else each(*row)
-
-
 def push_of(row: Row) -> Push:
-    """The pushforward of a row; that of a tuple of pullbacks is their transpose."""
-    if isinstance(row, Rule):
-        return row.push
+    """The pushforward of a row, `ZERO` where all tangents are; that of a tuple of pullbacks is their transpose."""
 
-    def push(tangents: Any, y: Any, *arguments: Any, **params: Any) -> Any:
+    def push(tangents: Any, y: Any, /, *arguments: Any, **params: Any) -> Any:
         given = [i for i, t in enumerate(tangents) if t is not ZERO]
-        if not given or row == ():
+        if not given:
             return ZERO
+        if isinstance(row, Rule):
+            return row.push(tangents, y, *arguments, **params)
         pull = lambda g: [row[i](g, y, *arguments, **params) for i in given]
         (tangent,) = jax.linear_transpose(pull, y)([tangents[i] for i in given])
         return tangent

@@ -9,7 +9,7 @@ import jax
 
 from combinators.errors import EvalError, NotDifferentiableError, UnsupportedError
 from combinators.types import Opaque
-from combinators.values import Closure
+from combinators.values import Closure, is_closure
 from compile_ccc.black_box import is_black_box
 from tangents.cotangents.sparse import Held
 from tangents.spaces.space import Space
@@ -33,9 +33,7 @@ def code_of(f: Any) -> Closure:
             raise EvalError("eval finds no function to apply", expected="a function value", got=f)
 
 
-def is_unknown(f: Any) -> bool:
-    """Whether this is a function of which only the type is known."""
-    return isinstance(f, Opaque)
+is_unknown = Opaque.__instancecheck__  # a function of which only the type is known; in C, as for `is_closure`
 
 
 def require_known(leaves: Iterable[Any]) -> None:
@@ -49,8 +47,8 @@ def check_environments(x: Any, space: Space) -> None:
 
     Raises `NotDifferentiableError`.  A black box that a function captured is no part of what is asked for.
     """
-    functions = jax.tree.leaves(x, is_leaf=lambda v: isinstance(v, Closure))
-    if any(is_black_box(f) and not space.is_leaf(f) for f in functions):
+    functions = jax.tree.leaves(x, is_leaf=is_closure)
+    if True in [is_black_box(f) and not space.is_leaf(f) for f in functions]:
         raise NotDifferentiableError(
             "the cotangent of the environment of a black box is asked for, and nobody looks inside",
             expected="a function whose code is known",

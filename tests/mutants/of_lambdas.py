@@ -83,8 +83,8 @@ MUTANTS = {
     "a default is kept as it was": (
         "functions with other defaults",
         Code(
-            rebuilt._Rebuild._function,
-            'new.__defaults__ = tuple(self.build(p) for (kind, _), p in plans.items() if kind == "default") or None',
+            rebuilt.rebuilt._function,
+            'new.__defaults__ = tuple(self._build(p) for (kind, _), p in plans.items() if kind == "default") or None',
             "new.__defaults__ = f.__defaults__",
         ),
     ),
@@ -107,7 +107,7 @@ MUTANTS = {
     "a partial application keeps its numbers": (
         "partial applications",
         Code(
-            rebuilt._Rebuild._make,
+            rebuilt.rebuilt._make,
             "return functools.partial(*(part for _, part in parts[: count + 1]), **dict(parts[count + 1 :]))",
             "return value",
         ),
