@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from combinators.base import composite, mixed, only_terms
+from combinators.base import Composable, composite, mixed, only_terms
 from combinators.depth import check_values
 from combinators.edges import check_name, check_policy, flags
 from combinators.errors import ArgumentError
@@ -28,7 +28,7 @@ from combinators.terms import (
     Scan,
     Term,
 )
-from combinators.types import Type, children, require_types, require_values
+from combinators.types import LEAF, FunctionLike, Type, children, require_types, require_values
 
 
 @composite.register(object)
@@ -148,3 +148,29 @@ def inherit(type: Inductive) -> Inherit:
     Functions take (state, payload) and give the states of the nodes below, in their places; see `Inherit`.
     """
     return Inherit(cata(type).type)
+
+
+def _is_arrow(argument: Any) -> bool:
+    """Whether an argument is a term, an arrow or a Python function, rather than a value."""
+    if isinstance(argument, Term | Composable):
+        return True
+    return callable(argument) and not isinstance(argument, FunctionLike) and children(argument)[1] == LEAF
+
+
+def holds_arrow(argument: Any) -> bool:
+    """Whether an argument is a term, an arrow or a Python function, or a dict with one among its values."""
+    return any(map(_is_arrow, argument.values())) if type(argument) is dict else _is_arrow(argument)
+
+
+def with_functions(term: Term, arguments: tuple[Any, ...]) -> Any:
+    """term(f, x, ...), where each function stands for the value that it is on the domain at which the term applies it.
+
+    So C.map(jnp.sin, xs) is prod(prod(()) >> curry(proj(-1) >> f), proj(0), ...) >> term at (x, ...).
+    """
+    rows = [x if type(x) is dict and holds_arrow(x) else {None: x} for x in arguments]
+    values = tuple([x for row in rows for x in row.values() if not _is_arrow(x)])
+    places = iter([Id()] if len(values) == 1 else [Proj(i) for i in range(len(values))])
+    function = lambda f: compose(prod(()), curry(compose(Proj(-1), f)))  # which captures none of the values
+    made = [{k: function(x) if _is_arrow(x) else next(places) for k, x in row.items()} for row in rows]
+    parts = [row[None] if None in row else prod(row) for row in made]
+    return compose(parts[0] if len(parts) == 1 else prod(*parts), term)(*values)

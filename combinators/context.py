@@ -71,6 +71,17 @@ def extend(ctx: Any, entry: Any) -> Any:
     return ctx.extend(entry) if isinstance(ctx, Context) else (ctx, entry)
 
 
+def divided(x: Any) -> tuple[Any, Any] | None:
+    """Δ and τ of Δ·τ, a context or a pair: `extend` backwards.  None for anything else."""
+    match x:
+        case Context() if len(x):
+            return Context(*list(x)[:-1]), x[-1]
+        case (ctx, entry):
+            return ctx, entry
+        case _:
+            return None
+
+
 jax.tree_util.register_pytree_with_keys(
     Context,
     lambda ctx: (tuple((jax.tree_util.SequenceKey(i), entry) for i, entry in enumerate(ctx.entries())), None),

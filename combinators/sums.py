@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from combinators.base import mixed
-from combinators.context import Context, extend
+from combinators.context import divided, extend
 from combinators.edges import whole
 from combinators.errors import ArgumentError, CompositionError
 from combinators.terms import Case, Inject, Tag, Term
@@ -139,15 +139,7 @@ def chosen(x: Any, count: int, part: Any) -> tuple[Any, Sum]:
 
     Raises `CompositionError` if there is no sum of `count` alternatives.
     """
-    match x:
-        case Sum():
-            rest, s = None, x
-        case Context() if len(x):
-            rest, s = Context(*list(x)[:-1]), x[-1]
-        case (rest, s):
-            pass
-        case _:
-            rest, s = None, None
+    rest, s = (None, x) if isinstance(x, Sum) else divided(x) or (None, None)
     if isinstance(s, Sum) and len(s.alternatives) == count:
         return rest, s
     raise CompositionError(

@@ -10,6 +10,7 @@ are no part of a term, and arrays only where the user writes them into a `const`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -276,3 +277,14 @@ def parts(term: Term) -> tuple[Term, ...]:
             return (inner,)
         case _:
             return ()
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """The term, and all terms inside of it, each once."""
+    waiting, seen = [term], {term}
+    while waiting:
+        part = waiting.pop()
+        yield part
+        inner = [each for each in parts(part) if each not in seen]
+        seen.update(inner)
+        waiting += dict.fromkeys(inner)

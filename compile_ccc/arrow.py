@@ -284,9 +284,10 @@ def positional(f: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
     if first is None:
         no_keywords(f, keywords)
     args, named = bound(first, arguments, keywords)
-    if named:
-        return compose(Arrow(functools.partial(_with_keywords, first)), *rest), (*args, named)
-    return (f if isinstance(f, Arrow) else Arrow(f)), args
+    if not named:
+        return f, args
+    by_name = functools.partial(_with_keywords, first)
+    return (compose(Arrow(by_name), *rest) if isinstance(f, Arrow) else by_name), (*args, named)
 
 
 def _with_keywords(f: Any, *arguments: Any) -> Any:

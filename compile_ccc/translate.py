@@ -2,12 +2,12 @@
 
     J⟦Δ ⊢ e : τ⟧ : Δ ⇝ τ
 
-    J⟦Δ ⊢ λx. b⟧         = curry J⟦Δ·x ⊢ b⟧                      BDLAM
-    J⟦Δ ⊢ a1 a2⟧         = prod(J⟦a1⟧, J⟦a2⟧) >> eval            BDAPP
+    J⟦Δ ⊢ λx. e⟧         = curry J⟦Δ·x ⊢ e⟧                      BDLAM
+    J⟦Δ ⊢ e1 e2⟧         = prod(J⟦e1⟧, J⟦e2⟧) >> eval            BDAPP
     J⟦Δ ⊢ x⟧             = proj(i)    for the i-th variable of Δ  BDVAR
-    J⟦Δ ⊢ (a1, ..., an)⟧ = prod(J⟦a1⟧, ..., J⟦an⟧)               BDPROD
-    J⟦Δ ⊢ case a of λx. b | ...⟧ = prod(Context(id, J⟦a⟧)) >> case(J⟦Δ·x ⊢ b⟧, ...)
-    J⟦Δ ⊢ checkpoint b⟧  = checkpoint J⟦Δ ⊢ b⟧
+    J⟦Δ ⊢ (e1, ..., en)⟧ = prod(J⟦e1⟧, ..., J⟦en⟧)               BDPROD
+    J⟦Δ ⊢ case e of λx. e1 | ...⟧ = prod(Context(id, J⟦e⟧)) >> case(J⟦Δ·x ⊢ e1⟧, ...)
+    J⟦Δ ⊢ checkpoint e⟧  = checkpoint J⟦Δ ⊢ e⟧
 
 A `let` extends the context by one, so a block of n bindings is one chain of n extensions.  An abstraction first
 restricts Δ to what it uses, so a closure captures nothing else; so do the branches of a case, together, and so does

@@ -14,10 +14,9 @@ from typing import Any
 
 import jax
 
-from combinators.errors import ArgumentError
 from combinators.types import is_discrete, type_of
-from tangents.cotangents.leaves import as_weak, zero_leaf
-from tangents.spaces.public import component, converted, described, is_tag, misfit, require_zero
+from tangents.cotangents.leaves import ARRAYS, as_weak, zero_leaf
+from tangents.spaces.edges import by_leaves, component, converted, is_tag, require_zero
 
 type Tangents = dict[int, Any]  # tangents by the numbers of their leaves
 
@@ -77,24 +76,14 @@ def tangents_from_public(t: Any, x: Any) -> Tangents:
 
     Raises `ArgumentError` if t has not the structure of x, or a leaf of another shape or dtype.
     """
-    leaves, form = jax.tree_util.tree_flatten_with_path(x)
-    try:
-        given = form.flatten_up_to(t)
-    except (ValueError, TypeError):
-        path, primal, part = misfit(x, t, lambda _: False)
-        raise ArgumentError(
-            f"{component(path)}the tangent has not the structure of its primal",
-            expected=type_of(primal),
-            got=described(part),
-            hint="jvp(f, (x, y), (dx, dy)): tangents have the structure, shapes and dtypes of the arguments",
-        ) from None
+    hint = "jvp(f, (x, y), (dx, dy)): tangents have the structure, shapes and dtypes of the arguments"
     tangents: Tangents = {}
-    for i, ((path, x), t) in enumerate(zip(leaves, given, strict=True)):
-        name, type = f"{component(path)}the tangent", type_of(x)
+    for i, (path, leaf, given) in enumerate(by_leaves(t, x, ARRAYS, "the tangent", hint)):
+        name, type = f"{component(path)}the tangent", type_of(leaf)
         if not is_discrete(type):
-            tangents[i] = converted(t, type, name)
+            tangents[i] = converted(given, type, name)
         elif not is_tag(path):
-            require_zero(t, type, name)
+            require_zero(given, type, name)
     return tangents
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from combinators.context import Context
 from combinators.depth import deep
 from combinators.errors import CapturedError, DiffcurryError, UnsupportedError
 from combinators.meaning.evaluate import evaluate
@@ -21,7 +22,7 @@ from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.operators import opened
 from combinators.origins import with_origins
 from combinators.records import as_records, from_records
-from combinators.terms import Operator
+from combinators.terms import Operator, Term
 from combinators.types import type_of
 from combinators.values import Closure
 from compile_ccc.carriers import Trace, in_lambda
@@ -29,8 +30,7 @@ from compile_ccc.jaxprs.recording import Compiled
 from compile_ccc.operators import Instance
 from compile_ccc.refusing.complaints import complaints
 from compile_ccc.tracing.function import deferred
-from tangents.cotangents.leaves import gather, scatter
-from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, hold, is_active, nothing, release
+from tangents.cotangents.sparse import ZERO, Cotangent, Held, Sparse, nothing, release
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown
 from tangents.spaces.space import Representation, Represented, Space
@@ -71,8 +71,8 @@ def differential(f: Callable[..., Any]) -> Any:
 def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Represented:
     """operator(g) x = f x, and so its pullback, for the arrow f between leaves that the operator is there"""
     if term.instance.constant:
-        return hold(evaluate(term, release(x)), space.is_leaf), nothing
-    if any(map(space.is_leaf, jax.tree.leaves(x, is_leaf=space.is_leaf))):
+        return space.hold(evaluate(term, release(x))), nothing
+    if space.has_functions(x):
         raise UnsupportedError(
             "the list tangent of a function has no calls for what its derivative makes of it",
             part=term,
@@ -80,14 +80,18 @@ def operator(rep: Representation, space: Space, term: Operator, x: Any) -> Repre
             got='functions="list"',
             hint="the cotangent of a function whose derivative is taken inside a program is one of its environment",
         )
-    x = jax.tree.map(lambda v: hold(v.value, ENVIRONMENT.is_leaf) if isinstance(v, Held) else v, x)
-    f, ctx, form = opened(term, x, type_of(release(x)))
+    x = jax.tree.map(lambda v: ENVIRONMENT.hold(v.value) if isinstance(v, Held) else v, x)
+    return between_leaves(rep, ENVIRONMENT, *opened(term, x, type_of(release(x))), x)
+
+
+def between_leaves(rep: Representation, space: Space, f: Term, ctx: Context, form: Any, x: Any) -> Represented:
+    """The arrow f from the leaves of x, which the context holds, to those of a value of this form, as one from x."""
     leaves, pb = rep(f, ctx)
     y = form.unflatten(leaves)
 
     def pullback(g: Cotangent) -> Cotangent:
-        found = gather(g, y, ENVIRONMENT.is_leaf)
+        found = space.gather(g, y)
         g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x, ENVIRONMENT.is_leaf)
+        return space.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x)
 
-    return y, pullback if is_active(y, ENVIRONMENT.is_leaf) else nothing
+    return y, pullback if space.is_active(y) else nothing

@@ -31,14 +31,14 @@ from tangents.control.named import call
 from tangents.control.recursion import recursion
 from tangents.control.solve import solve
 from tangents.control.whiles import bounded, repetition
-from tangents.cotangents.leaves import dense
-from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, activate, hold, nothing, plus, release, split
+from tangents.cotangents.sparse import ZERO, Cotangent, LinearMap, Sparse, nothing, plus, release, split
 from tangents.operators import operator
 from tangents.primitives.pull import primitive
+from tangents.spaces.edges import from_public
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import check_environments
 from tangents.spaces.listing import by_captures
-from tangents.spaces.public import from_public, space_named
+from tangents.spaces.public import space_named
 from tangents.spaces.space import Represented, Space
 from tangents.trees.rule import reduction
 
@@ -63,12 +63,12 @@ def represent(term: Term, functions: str = "environment") -> Callable[..., tuple
         f = term_on("represent", term, pack(arguments))
         infer(f, pack(arguments))
         check_environments(arguments, space)
-        x = activate(as_records(pack(arguments)), space.is_leaf)
+        x = space.activate(as_records(pack(arguments)))
         y, pb = with_own_exceptions(rep, space, f, x)
 
         @deep
         def pullback(g: Any) -> Any:
-            return from_records(dense(pb(from_public(g, y, space.is_leaf)), x, space.is_leaf))
+            return from_records(space.dense(pb(from_public(g, y, space)), x))
 
         return from_records(release(y)), pullback
 
@@ -96,14 +96,14 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Extend(e):
             y, pb = rep(space, e, x)
             return extend(x, y), _let(pb, x)
-        case terms.Primitive():
-            return primitive(term, x)
         case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case terms.Eval():
             return space.eval(lambda f, x: rep(space, f, x), *x)
         case terms.Const(value):
-            return hold(value, space.is_leaf), nothing
+            return space.hold(value), nothing
+        case terms.Primitive():
+            return primitive(term, x)
         case terms.Call():
             return call(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Checkpoint():
@@ -113,7 +113,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
         case terms.Inject():
             return injection(term, x)
         case terms.Tag(count):
-            return hold(tagged(count, release(x)), space.is_leaf), nothing
+            return space.hold(tagged(count, release(x))), nothing
         case terms.Case():
             return choice(lambda f, x: rep(space, f, x), space, term, x)
         case terms.Fold() | terms.Scan():
@@ -125,7 +125,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return rep(space, bounded(max_steps), x)
         case terms.While() if space.lists:
             condition, *rest = x
-            return _by_captures(term, (hold(condition, space.is_leaf), *rest), _OF_STEPS)
+            return _by_captures(term, (space.hold(condition), *rest), _OF_STEPS)
         case terms.While():
             return repetition(lambda f, x: rep(space, f, x), space, term, *x)
         case terms.Cata() | terms.Inherit() | terms.Fix() if space.lists:
@@ -155,6 +155,8 @@ def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
 
 
 def _composed(pullbacks: list[LinearMap]) -> LinearMap:
+    """(f >> g) a = (c, λ gc. pbf (pbg gc))    where f a = (b, pbf) and g b = (c, pbg)"""
+
     def pullback(g: Cotangent) -> Cotangent:
         for pb in reversed(pullbacks):
             if g is ZERO:
@@ -166,6 +168,7 @@ def _composed(pullbacks: list[LinearMap]) -> LinearMap:
 
 
 def _placed(product: Any, key: Any) -> LinearMap:
+    """proj(i) (x1, ..., xn) = (xi, λ g. (0, ..., g, ..., 0))"""
     if not (isinstance(product, Context) and key >= 0):
         key = _key(product, key)
     return lambda g: g if g is ZERO else Sparse({key: g})
@@ -218,6 +221,8 @@ def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[
 
 
 def _let(pb: LinearMap, ctx: Any) -> LinearMap:
+    """extend(e) Δ = (Δ·y, λ (gΔ, g). gΔ + pb g)    where e Δ = (y, pb)"""
+
     def pullback(g: Cotangent) -> Cotangent:
         before, last = split(g, ctx)
         return before if last is ZERO else plus(before, pb(last))

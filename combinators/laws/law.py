@@ -14,7 +14,7 @@ import jax
 
 from combinators.arrays import Array
 from combinators.building import compose, curry, prod
-from combinators.terms import Primitive, Proj, Term
+from combinators.terms import Id, Map, Primitive, Proj, Term
 from combinators.types import Function, Tensor, Type
 
 type Scheme = Any  # a type with names of type variables in it, Each for arrays, and Hom for functions
@@ -28,13 +28,8 @@ class Each:
     count: int | None = None
 
     def __repr__(self) -> str:
-        return (
-            "[]"
-            if self.count == 0
-            else f"[{_text(self.of)}]"
-            if self.count is None
-            else f"[{self.count} {_text(self.of)}]"
-        )
+        count = "" if self.count is None else f"{self.count} "
+        return "[]" if self.count == 0 else f"[{count}{_text(self.of)}]"
 
 
 @dataclass(frozen=True)
@@ -86,10 +81,12 @@ def instantiate(scheme: Scheme, types: Mapping[str, Type], length: int) -> Type:
         case Hom(dom, cod):
             return Function(instantiate(dom, types, length), instantiate(cod, types, length))
         case _:
-            is_part = lambda node: isinstance(node, str | Each | Hom)
-            return jax.tree.map(
-                lambda part: instantiate(part, types, length) if is_part(part) else part, scheme, is_leaf=is_part
-            )
+            of_part = lambda part: instantiate(part, types, length) if _is_part(part) else part
+            return jax.tree.map(of_part, scheme, is_leaf=_is_part)
+
+
+def _is_part(node: Any) -> bool:
+    return isinstance(node, str | Each | Hom)
 
 
 def variables(law: Law) -> tuple[str, ...]:
@@ -104,8 +101,7 @@ def variables(law: Law) -> tuple[str, ...]:
             case Hom(dom, cod):
                 return of(dom) | of(cod)
             case _:
-                is_part = lambda node: isinstance(node, str | Each | Hom)
-                parts = filter(is_part, jax.tree.leaves(scheme, is_leaf=is_part))
+                parts = filter(_is_part, jax.tree.leaves(scheme, is_leaf=_is_part))
                 return set[str]().union(*map(of, parts))
 
     schemes = (law.domain, law.codomain, *(s for pair in law.arrows.values() for s in pair), *law.values.values())
@@ -151,3 +147,8 @@ def both(f: Term, g: Term) -> Term:
 def function(f: Term) -> Term:
     """The arrow f as a constant function value : a ⇝ (b ⇝ c), for f : b ⇝ c."""
     return curry(compose(Proj(-1), f))
+
+
+def mapped(f: Term) -> Term:
+    """map of the arrow f : [a] ⇝ [b], for f : a ⇝ b."""
+    return compose(prod(function(f), Id()), Map())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from combinators.building import compose, curry, prod, segmented
-from combinators.laws.law import Each, Law, both, function
+from combinators.building import curry, prod, segmented
+from combinators.laws.law import Each, Law, both, function, mapped
 from combinators.primitives import primitive
 from combinators.sums import case, tag
 from combinators.terms import Const, Eval, Fix, Fold, Id, Map, Proj, Scan, Term, While
@@ -13,11 +13,6 @@ from combinators.types import Function, Tensor
 
 _R = "R"  # the real numbers
 _id, _map, _fold, _neg = Id(), Map(), Fold(), primitive("neg")
-
-
-def _mapped(f: Term) -> Term:
-    """map of the arrow f : [a] ⇝ [b]"""
-    return compose(prod(function(f), _id), _map)
 
 
 def _positive(g: Term) -> Term:
@@ -67,10 +62,10 @@ def _handed_on(f: Term) -> Term:
 
 
 LOOPS = [
-    Law("map of id", "map and fold", Each("a"), Each("a"), lambda: (_mapped(_id), _id), elements=("a",), oriented=True),
+    Law("map of id", "map and fold", Each("a"), Each("a"), lambda: (mapped(_id), _id), elements=("a",), oriented=True),
     Law(
         "map of a composition", "map and fold", Each("a"), Each("c"),
-        lambda f, g: (_mapped(f) >> _mapped(g), _mapped(f >> g)), {"f": ("a", "b"), "g": ("b", "c")},
+        lambda f, g: (mapped(f) >> mapped(g), mapped(f >> g)), {"f": ("a", "b"), "g": ("b", "c")},
         elements=("a", "b", "c"), oriented=True,
     ),
     Law(
@@ -89,7 +84,7 @@ LOOPS = [
     Law(
         "fold after map", "map and fold", ("s", Each("a")), "s",
         lambda f, g: (
-            prod(function(f), Proj(0), Proj(1) >> _mapped(g)) >> _fold,
+            prod(function(f), Proj(0), Proj(1) >> mapped(g)) >> _fold,
             prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> _fold,
         ),
         {"f": (("s", "b"), "s"), "g": ("a", "b")}, plain=("s",), elements=("a", "b"), oriented=True,
@@ -114,7 +109,7 @@ LOOPS = [
     Law(
         "scan after map", "map and fold", ("s", Each("a")), ("s", Each("c")),
         lambda f, g: (
-            prod(function(f), Proj(0), Proj(1) >> _mapped(g)) >> Scan(),
+            prod(function(f), Proj(0), Proj(1) >> mapped(g)) >> Scan(),
             prod(function(both(_id, g) >> f), Proj(0), Proj(1)) >> Scan(),
         ),
         {"f": (("s", "b"), ("s", "c")), "g": ("a", "b")}, plain=("s",), elements=("a", "b", "c"),

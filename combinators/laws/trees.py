@@ -10,7 +10,7 @@ import numpy as np
 from combinators.building import annotate, cata, compose, curry, inherit, prod
 from combinators.inductive.constructors import Rec
 from combinators.inductive.inductive import Inductive
-from combinators.laws.law import Each, Law, function
+from combinators.laws.law import Each, Law, function, mapped
 from combinators.primitives import primitive
 from combinators.sums import case, tag
 from combinators.terms import Const, Eval, Fix, Fold, Id, Map, Proj, Scan, Term
@@ -113,11 +113,6 @@ def _firsts() -> Term:
     return prod(Proj(0), prod(first(0), Proj(1) >> Proj(1), first(2)))
 
 
-def _mapped(f: Term) -> Term:
-    """map of the arrow f"""
-    return prod(function(f), Id()) >> Map()
-
-
 def _one() -> Term:
     """A number as the array of it."""
     return primitive("broadcast_in_dim", shape=(1,), broadcast_dimensions=(), sharding=None)
@@ -172,7 +167,7 @@ TREES = [
     Law(
         "cata and another function", "trees", "c", Each("t", count=1),
         lambda leaf, node, k: (
-            _cata(curry(leaf), curry(node), [_TREE]) >> _mapped(k),
+            _cata(curry(leaf), curry(node), [_TREE]) >> mapped(k),
             _cata(curry(leaf >> _with(k)), curry(_firsts() >> node >> _with(k)), [_TREE]) >> Proj(1),
         ),
         {"leaf": _LEAF, "node": _NODE, "k": ("s", "t")}, plain=("c", "s", "t"), elements=("s", "t"),

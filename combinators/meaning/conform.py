@@ -31,7 +31,7 @@ def conform(arguments: tuple[Any, ...], domain: Type, f: object) -> Any:
             "a function is called with an argument of another structure",
             part=f,
             expected=domain,
-            got=_described(x),
+            got=described(x),
             hint="tuples, dicts and other pytrees have to be those of the domain",
         ) from None
     return form.unflatten([_leaf(value, type, f) for value, type in zip(leaves, expected, strict=True)])
@@ -60,7 +60,7 @@ def _leaf(value: Any, expected: Tensor | Function, f: object) -> Any:
             "a function is given where an array is expected",
             part=f,
             expected=expected,
-            got=_described(value),
+            got=described(value),
             hint="apply it first, or make the function for an argument of type Function(dom, cod)",
         )
     got = type_of(value)
@@ -79,19 +79,14 @@ def _leaf(value: Any, expected: Tensor | Function, f: object) -> Any:
 
 def _function(value: Any, expected: Function, f: object) -> Any:
     if not isinstance(value, Closure | Opaque):
+        kind, what = (ArgumentError, "an array is given where a function is expected")
         if callable(value):
-            raise BareFunctionError(
-                "a Python function is passed where a function value is expected",
-                part=f,
-                expected=expected,
-                got=_described(value),
-                hint=f"write function(f, domain) with the domain {expected.dom}",
-            )
-        raise ArgumentError(
-            "an array is given where a function is expected",
+            kind, what = (BareFunctionError, "a Python function is passed where a function value is expected")
+        raise kind(
+            what,
             part=f,
             expected=expected,
-            got=_described(value),
+            got=described(value),
             hint=f"write function(f, domain) with the domain {expected.dom}",
         )
     if not accepts(expected, type_of(value)):
@@ -101,7 +96,8 @@ def _function(value: Any, expected: Function, f: object) -> Any:
     return value
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """What a value is, for errors: its type, or itself if it has none."""
     try:
         return outline(type_of(value))
     except DiffcurryError:

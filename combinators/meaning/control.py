@@ -11,12 +11,17 @@ import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 
 
+def is_traced(x: Any) -> bool:
+    """Whether JAX traces some value in x."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x))
+
+
 def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     """The result of the branch of this number; all give one type.  Outside of traces, only that branch is run.
 
     Of branches for platforms, XLA is given that for its own alone.
     """
-    if not isinstance(which, jax.core.Tracer):
+    if not is_traced(which):
         return branches[int(which)]()
     platform = platform_of(which, len(branches))
     if platform is None:
@@ -39,7 +44,7 @@ _KEEPING = {"clamp": 1, "convert_element_type": 0}  # operations that bring a nu
 
 def checkpoint(f: Callable[[Any], Any], x: Any, policy: Any, prevent_cse: bool) -> Any:
     """f x, for which JAX keeps x alone if it differentiates it.  Outside of traces, nobody does."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x)):
+    if is_traced(x):
         return jax.checkpoint(f, policy=policy, prevent_cse=prevent_cse)(x)
     return f(x)
 
@@ -77,7 +82,7 @@ _AT_MOST = "diffcurry: max_steps="
 def solve(functions: Sequence[Any], b: Any, aux: bool) -> Any:
     """The solution of a linear equation; outside of traces, just what its solver gives.  See `C.solve`."""
     matrix, _, s, t = functions
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(b)):
+    if not is_traced(b):
         return s(b)
     transposed = None if isinstance(t, tuple) else lambda _, g: t(g)
     return jax.lax.custom_linear_solve(matrix, b, lambda _, b: s(b), transposed, has_aux=aux)

@@ -9,20 +9,20 @@ import jax
 
 from combinators import terms
 from combinators.base import in_program, term_on, value_at
+from combinators.building import holds_arrow, with_functions
 from combinators.context import Context, extend
 from combinators.depth import PROGRAMS, check_programs, check_values, deep, more_room
 from combinators.errors import EvalError
 from combinators.meaning.conform import conform
-from combinators.meaning.control import checkpoint, scan, solve, switch, while_loop
+from combinators.meaning.control import checkpoint, is_traced, scan, solve, switch, while_loop
 from combinators.meaning.host import with_own_exceptions
 from combinators.meaning.infer import carried, component, infer
 from combinators.meaning.joining import joins, widen
 from combinators.meaning.operators import opened
-from combinators.meaning.recursion import FRAMES, entered, is_traced, machine
+from combinators.meaning.recursion import FRAMES, entered, machine
 from combinators.meaning.tree_types import require_fold
 from combinators.meaning.trees import by_constructor, results, states, strong, taken
 from combinators.memo import Facts
-from combinators.mixing import holds_arrow, with_functions
 from combinators.origins import with_origins
 from combinators.primitives import bind_varying
 from combinators.records import as_records, from_records

@@ -91,7 +91,27 @@ def alternatives(f: Closure) -> tuple[Any, ...]:
             return (f,)
 
 
-def nesting(type: Type) -> int:
+_ROUNDS = 64  # of joining
+_GROWTH = 8  # of how often a function captures one of its own code: that of the step, or of the call, before
+
+
+def settled(type: Type, more: Callable[[Type], Type], endless: Callable[[], Exception]) -> Type:
+    """The type, joined with more until nothing is added: `more(type)` is what it is joined to next.
+
+    Raises what `endless` gives where functions in it capture each other without end.
+    """
+    limit = None
+    for _ in range(_ROUNDS):
+        before, type = type, more(type)
+        if same_type(before, type):
+            return before
+        limit = _nesting(type) + _GROWTH if limit is None else limit
+        if _nesting(type) > limit:
+            break
+    raise endless()
+
+
+def _nesting(type: Type) -> int:
     """How many functions of one code, which are no choices among others, hold each other in a type at most."""
     most, inside = 0, Counter[Any]()
     waiting: list[tuple[Any, bool]] = [(type, True)]

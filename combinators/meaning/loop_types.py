@@ -12,15 +12,12 @@ import jax
 
 from combinators.arrays import Array
 from combinators.errors import CompositionError, EvalError, LoopError
-from combinators.meaning.joining import join, nesting
+from combinators.meaning.joining import join, settled
 from combinators.terms import Fold, Map, Scan, Term, While
-from combinators.types import Tensor, Type, children, same_type
+from combinators.types import Tensor, Type, children
 from combinators.values import is_function
 
 type Apply = Callable[[Type, Type], Type]  # the type of what a function gives
-
-_ROUNDS = 64  # of joining the state of a loop
-_GROWTH = 8  # of how often a function captures one of its own code: it captures the function of the step before
 
 
 def run(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type) -> tuple[Type, Type]:
@@ -28,32 +25,30 @@ def run(apply: Apply, term: Fold | Scan | While, f: Type, state: Type, xs: Type)
 
     Raises `LoopError` if functions of the state capture each other without end, or if a step changes the type.
     """
-    start, limit = state, None
-    for _ in range(_ROUNDS):
-        after, output = _step(apply, term, f, state, xs)
-        limit = nesting((state, after)) + _GROWTH if limit is None else limit
+    output: Type = ()
+
+    def more(now: Type) -> Type:
+        nonlocal output
+        after, output = _step(apply, term, f, now, xs)
         try:
-            joined = join([state, after], term)
+            return join([now, after], term)
         except CompositionError:
             raise LoopError(
                 "the state of a loop changes its type",
                 part=term,
-                expected=f"a step that gives back {start}",
+                expected=f"a step that gives back {state}",
                 got=after,
-                hint=_changed(state, after) + "give the initial state the shape and dtype that every step returns",
+                hint=_changed(now, after) + "give the initial state the shape and dtype that every step returns",
             ) from None
-        if same_type(joined, state):
-            return state, () if isinstance(term, While) else Array(length(term, xs), output)
-        state = joined
-        if nesting(state) > limit:
-            break
-    raise LoopError(
+
+    endless = lambda: LoopError(
         "a function in the state of a loop grows with every step",
         part=term,
         expected="a function that is one of a few, whatever the number of steps",
         got="a function that captures the function of the step before, without end",
         hint="keep what varies as arrays in the state and make the function from it in each step; or unroll the loop",
     )
+    return settled(state, more, endless), () if isinstance(term, While) else Array(length(term, xs), output)
 
 
 def repeated(apply: Apply, term: While, condition: Type, f: Type, state: Type) -> Type:

@@ -17,14 +17,13 @@ from functools import singledispatch
 from typing import Any
 
 import jax
-import jax.core
 
-from combinators.context import Context, extend
+from combinators.context import Context, divided, extend
 from combinators.errors import CompositionError, UnsupportedError, within
-from combinators.meaning.joining import join, nesting
+from combinators.meaning.joining import join, settled
 from combinators.sums import Sum
 from combinators.terms import Curry, Fix, Term
-from combinators.types import Function, Type, same_type, type_of
+from combinators.types import Function, Type, type_of
 from combinators.values import Closure, accepts
 
 FRAMES = 400_000  # of Python's stack, for a recursion on the host: more than 10,000 calls of most functions
@@ -32,19 +31,16 @@ FRAMES = 400_000  # of Python's stack, for a recursion on the host: more than 10
 
 def parted(term: Fix, x: Any) -> tuple[Any, Any]:
     """Δ and τ of the domain Δ·τ, a context or a pair, of types or of values.  Raises `CompositionError`."""
-    match x:
-        case Context() if len(x):
-            return Context(*list(x)[:-1]), x[-1]
-        case (ctx, argument):
-            return ctx, argument
-        case _:
-            raise CompositionError(
-                "fix finds no argument",
-                part=term,
-                expected="a context whose last entry is the argument, or a pair",
-                got=type_of(x),
-                hint="C.fix(f, argument, result) is the function value; prod(C.fix(...), x) >> eval applies it",
-            )
+    found = divided(x)
+    if found is None:
+        raise CompositionError(
+            "fix finds no argument",
+            part=term,
+            expected="a context whose last entry is the argument, or a pair",
+            got=type_of(x),
+            hint="C.fix(f, argument, result) is the function value; prod(C.fix(...), x) >> eval applies it",
+        )
+    return found
 
 
 def entered(term: Fix, x: Any) -> Any:
@@ -100,18 +96,15 @@ def typed(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> tuple[Type
         itself = Function(term.argument, term.result)
         _checked(term, _given(infer, term, ctx, itself, term.argument))
         return x, term.result
-    found, limit = term.result if not _varies(term.result) else None, None
-    for _ in range(_ROUNDS):
-        itself = Itself(term.argument, term.result, found)
-        given = _given(infer, term, ctx, itself, argument)
-        _checked(term, given)
-        before, argument, found = (argument, found), join([argument, *itself.calls], term), join([found, given], term)
-        if before[1] is not None and same_type(before, (argument, found)):
-            return (extend(ctx, argument) if isinstance(x, Context) else (ctx, argument)), found
-        limit = nesting(before) + _GROWTH if limit is None else limit
-        if nesting((argument, found)) > limit:
-            break
-    raise UnsupportedError(
+
+    def more(known: Type) -> Type:
+        argument, result = known
+        itself = Itself(term.argument, term.result, result)
+        found = _given(infer, term, ctx, itself, argument)
+        _checked(term, found)
+        return join([argument, *itself.calls], term), join([result, found], term)
+
+    endless = lambda: UnsupportedError(
         "a function among the arguments or in the result of a recursion grows with every call",
         part=term,
         expected="a function that is one of a few, however deep the recursion is",
@@ -119,10 +112,8 @@ def typed(infer: Callable[[Term, Type], Type], term: Fix, x: Type) -> tuple[Type
         hint="hand on arrays, and make the function from them where it is called: a continuation is what waits, and "
         "the recursion itself keeps that",
     )
-
-
-_ROUNDS = 64  # of joining what a recursion is called with
-_GROWTH = 8  # of how often a function captures one of its own code
+    argument, found = settled((argument, None if _varies(term.result) else term.result), more, endless)
+    return (extend(ctx, argument) if isinstance(x, Context) else (ctx, argument)), found
 
 
 def _varies(type: Type) -> bool:
@@ -157,11 +148,6 @@ def _checked(term: Fix, found: Type) -> None:
             got=found,
             hint="state the codomain that the branches without calls of itself give, or convert what they give",
         )
-
-
-def is_traced(x: Any) -> bool:
-    """Whether JAX traces some value in x."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(x))
 
 
 @singledispatch

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, assert_never
 import jax
 
 from combinators import terms
-from combinators.context import Context, extend
+from combinators.context import Context, divided, extend
 from combinators.errors import DiffcurryError, UnsupportedError, whole, within
 from combinators.meaning.infer import abstract, carried, component, infer, is_function
 from combinators.meaning.joining import join
@@ -181,13 +181,7 @@ class Run:
         return self._operation(term, (x,), types_of(x))
 
     def _case(self, term: terms.Case, branches: tuple[Term, ...], x: Any) -> Any:
-        match x:
-            case Context() if len(x):
-                rest, s = Context(*list(x)[:-1]), x[-1]
-            case (rest, s):
-                pass
-            case _:
-                rest, s = None, x
+        rest, s = divided(x) or (None, x)
         if isinstance(s, Sum) and isinstance(s.tag, int) and len(s.alternatives) == len(branches):
             self.laws["coproducts: β"] += 1
             with within(s.tag):

@@ -97,7 +97,7 @@ def _document(term: Term, docs: list[Any]) -> Any:
         case terms.Id():
             return wl.TextDoc("id")
         case terms.Compose():
-            return _group(docs, wl.BreakDoc(" ") + wl.TextDoc(">> "))
+            return _join(docs, wl.BreakDoc(" ") + wl.TextDoc(">> ")).group()
         case terms.Prod(_, form):
             return _product(docs, form)
         case terms.Proj(key):
@@ -188,14 +188,9 @@ def _call(name: str, docs: list[Any]) -> Any:
     return wl.TextDoc(f"{name}(") + (wl.BreakDoc("") + inside).nest(2).group() + wl.TextDoc(")")
 
 
-def _group(docs: list[Any], separator: Any) -> Any:
-    return _join(docs, separator).group()
-
-
 def _join(docs: list[Any], separator: Any) -> Any:
-    return wl.ConcatDoc(
-        children=tuple(part for i, doc in enumerate(docs) for part in ((separator, doc) if i else (doc,)))
-    )
+    row = [each for doc in docs for each in (separator, doc)]
+    return wl.ConcatDoc(children=tuple(row[1:]))
 
 
 def _pretty(document: Any, width: int) -> str:

@@ -119,7 +119,7 @@ class Ruled(Traced):
     __slots__ = ()
 
     def process_custom_jvp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
-        fun, jvp, operands = functions
+        fun, jvp, operands = functions = _with_integers(functions, 1)
         asked, plainly = running.get(id(self)), super().process_custom_jvp_call
         if asked is None:
             return plainly(primitive, *functions, **params)
@@ -127,12 +127,33 @@ class Ruled(Traced):
         return found or plainly(primitive, _seen(fun, asked, operands), jvp, operands, **params)
 
     def process_custom_vjp_call(self, primitive: Any, *functions: Any, **params: Any) -> Any:
-        fun, fwd, bwd, operands = functions
+        fun, fwd, bwd, operands = functions = _with_integers(functions, 2)
         asked, plainly = running.get(id(self)), super().process_custom_vjp_call
         if asked is None:
             return plainly(primitive, *functions, **params)
         found = _looked_into(self, asked, partial(_vjp, params["out_trees"]), functions, params)
         return found or plainly(primitive, _seen(fun, asked, operands), fwd, bwd, operands, **params)
+
+
+def _with_integers(functions: tuple[Any, ...], step: int) -> tuple[Any, ...]:
+    """A call's functions, of which the first and the rule have Python's integers as they are, not as operands.
+
+    So JAX runs rules where there is no trace: an axis, or a number of decimals, may be code of what they call.  The
+    rule has an operand at each step.
+    """
+    f, rule, *others, operands = functions
+    integers = {i: x for i, x in enumerate(operands) if isinstance(x, int)}
+    if not integers:
+        return functions
+    of_rule = {step * i: x for i, x in integers.items()}
+    return _given(f, tuple(integers.items())), _given(rule, tuple(of_rule.items())), *others, operands
+
+
+@linear_util.transformation2
+def _given(f: Any, numbers: Any, *xs: Any) -> Any:
+    """f at these operands, but for numbers at these places."""
+    known = dict(numbers)
+    return f(*(known.get(i, x) for i, x in enumerate(xs)))
 
 
 def _looked_into(

@@ -121,8 +121,8 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def slots_of(kind: type) -> list[str]:
-    """The attributes that a class written in Python keeps in slots."""
-    members = [item for base in kind.__mro__[:-1] for item in vars(base).items()]
+    """The attributes that a class written in Python keeps in slots; those of classes in C it may not set."""
+    members = [item for base in kind.__mro__[:-1] if "__slots__" in vars(base) for item in vars(base).items()]
     return list(dict.fromkeys([name for name, member in members if type(member) is types.MemberDescriptorType]))
 
 

@@ -1,16 +1,18 @@
 """Auxiliary results, as `jax.grad` gives them back: what is no array passes by the program and stays what it is.
 
 While a function is traced, the leaves of its auxiliary result that the program does not compute are set aside: a
-constant is part of the form of the result, an argument is its number, and any other object is its place in the list of
-those that this one trace has met.  Outside they are put back.
+constant is part of the form of the result, an argument or a captured value is its number, and any other object is its
+place in the list of those that this one trace has met.  Outside they are put back.
 """
 
 from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any
 
@@ -34,35 +36,20 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, np.generic, np.ndarray, np.
 _LASTING = (enum.Enum, type, types.ModuleType, Term, *_FUNCTIONS)
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True, repr=False)
 class _Aside:
     """A node of a pytree without leaves, in the place of what is set aside."""
 
-    def __init__(self, kind: str, value: Any, key: Any):
-        self.kind, self.value, self._key = kind, value, (kind, key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Aside) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    kind: str
+    value: Any = field(compare=False)
+    key: Any
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.value!r}"
 
 
-jax.tree_util.register_pytree_node(_Aside, lambda node: ((), node), lambda node, _: node)
-
-
-class _Call:
-    """One call of a derivative: its arguments, and the objects that its trace has met."""
-
-    __slots__ = ("arguments", "met")
-
-    def __init__(self, arguments: tuple[Any, ...]):
-        self.arguments, self.met = arguments, list[Any]()
-
-
-_calls: ContextVar[tuple[_Call, ...]] = ContextVar("calls with auxiliary results", default=())
+_calls: ContextVar[tuple[called, ...]] = ContextVar("calls with auxiliary results", default=())
 
 
 def check_pair(result: Any) -> None:
@@ -81,20 +68,20 @@ def putting_back(f: Any, derivative: Callable[..., Any]) -> Callable[..., Any]:
 
     def of_arguments(*arguments: Any, **keywords: Any) -> Any:
         given = positional(f, arguments, keywords)[1] if keywords else arguments
-        with called(given) as back:
+        with called(f, given) as back:
             return back(derivative(*arguments, **keywords))
 
     return of_arguments
 
 
 class called:
-    """A call of a derivative of a function at these arguments; gives what puts back into a result."""
+    """A call of the derivative of f at these arguments, and the objects that its trace meets; puts these back."""
 
-    def __init__(self, arguments: tuple[Any, ...]):
-        self._call = _Call(arguments)
+    def __init__(self, f: Any, arguments: tuple[Any, ...]):
+        self.f, self.arguments, self.met = f, arguments, list[Any]()
 
     def __enter__(self) -> Callable[[Any], Any]:
-        self._token = _calls.set((*_calls.get(), self._call))
+        self._token = _calls.set((*_calls.get(), self))
         return self._back
 
     def __exit__(self, *_: Any) -> None:
@@ -104,14 +91,25 @@ class called:
         leaves, form = _flatten(result, _is_aside)
         if not any(map(_is_aside, leaves)):
             return result
-        return form.unflatten([_back(leaf, self._call) if type(leaf) is _Aside else leaf for leaf in leaves])
+        return form.unflatten([_back(leaf, self) if type(leaf) is _Aside else leaf for leaf in leaves])
+
+
+@contextmanager
+def aside(f: Any, primals: tuple[Any, ...], has_aux: bool) -> Generator[tuple[Any, Callable[[Any], Any]]]:
+    """f at primals that are all asked for, as what sets aside (`setting_aside`) if it `has_aux`, and what puts back."""
+    if not has_aux:
+        yield f, lambda result: result
+        return
+    with called(f, primals) as back:
+        yield setting_aside(f, primals, tuple(range(len(primals)))), back
 
 
 def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) -> Any:
     """f, whose second result sets aside what is no array; arguments that are not `asked` for count as no arrays."""
     if not callable(f) or isinstance(f, Arrow | Term | FunctionLike):
         return f
-    met = _calls.get()[-1].met
+    call = _calls.get()[-1]
+    call.f, met = f, call.met
     numbers = _numbers(arguments, asked) if spread(f, arguments) is arguments else ()
 
     def pair(*given: Any) -> Any:
@@ -120,7 +118,8 @@ def setting_aside(f: Any, arguments: tuple[Any, ...], asked: tuple[int, ...]) ->
             return result
         check_values(result[1])
         leaves = jax.tree.leaves(given, is_leaf=_is_function)
-        known = {id(leaves[i]): i for i in numbers if len(leaves) > i and isinstance(leaves[i], jax.core.Tracer)}
+        places = [*enumerate(captures(f).values), *((~i, leaves[i]) for i in numbers if len(leaves) > i)]
+        known = {id(v): i for i, v in places if isinstance(v, jax.core.Tracer)}
         aside = lambda path, leaf: _aside(path, leaf, known, met)
         return result[0], jax.tree_util.tree_map_with_path(aside, result[1], is_leaf=_is_function)
 
@@ -138,8 +137,8 @@ def _numbers(arguments: tuple[Any, ...], asked: tuple[int, ...]) -> tuple[int, .
 
 
 def _aside(path: Any, leaf: Any, known: dict[int, int], met: list[Any]) -> Any:
-    if id(leaf) in known:
-        return _Aside("argument", known[id(leaf)], known[id(leaf)])
+    if (place := known.get(id(leaf))) is not None:
+        return _Aside("argument", ~place, place) if place < 0 else _Aside("captured", place, place)
     if isinstance(leaf, jax.Array | FunctionLike) or _captures_tracer(leaf):
         return leaf
     if isinstance(leaf, np.ndarray):
@@ -158,7 +157,7 @@ def _captures_tracer(leaf: Any) -> bool:
     return any(isinstance(v, jax.core.Tracer) for v in jax.tree.leaves(held))
 
 
-def _back(node: Any, call: _Call) -> Any:
+def _back(node: Any, call: called) -> Any:
     match node:
         case _Aside(kind="constant", value=np.ndarray() as array):
             return array.copy()
@@ -166,6 +165,8 @@ def _back(node: Any, call: _Call) -> Any:
             return value
         case _Aside(kind="argument", value=i):
             return jax.tree.leaves(call.arguments, is_leaf=_is_function)[i]
+        case _Aside(kind="captured", value=i):
+            return captures(call.f).values[i]
         case _Aside(value=i) if i < len(call.met):
             return call.met[i]
         case _Aside():

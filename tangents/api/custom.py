@@ -25,8 +25,7 @@ from compile_ccc.carriers import active_traces
 from compile_ccc.tracing.arguments import argument_type, binds, bound
 from compile_ccc.tracing.function import abstraction
 from tangents.control.ruled import Rule, asking
-from tangents.cotangents.leaves import present, zero_leaf
-from tangents.cotangents.sparse import remark
+from tangents.cotangents.leaves import zero_leaf
 from tangents.represent import by_environment
 from tangents.spaces.environment import ENVIRONMENT
 
@@ -143,11 +142,11 @@ def _with_rule(rule: Custom, call: Call, form: Any) -> Callable[..., Any]:
     def backward(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
         values, y, asked = residuals
         held = [not a or is_discrete(type_of(v)) for v, a in zip(values, asked.leaves, strict=True)]
-        x = remark(form.unflatten(values), tuple(held), ENVIRONMENT.is_leaf)
+        x = ENVIRONMENT.remark(form.unflatten(values), tuple(held))
         is_zero = lambda g: isinstance(g, SymbolicZero)
         g = jax.tree.map(lambda g, leaf: zero_leaf(leaf) if is_zero(g) else g, cotangents, y, is_leaf=is_zero)
         arrived = tuple(not is_zero(g) for g in jax.tree.leaves(cotangents, is_leaf=is_zero))
-        found = present(rule.pull(by_environment, ENVIRONMENT, x, y, g, arrived), x, ENVIRONMENT.is_leaf)
+        found = ENVIRONMENT.present(rule.pull(by_environment, ENVIRONMENT, x, y, g, arrived), x)
         return tuple(map(found.get, range(len(values))))
 
     f = jax.custom_vjp(of_leaves)

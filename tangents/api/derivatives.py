@@ -25,11 +25,10 @@ from compile_ccc.arrow import closure_of
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.carriers import in_lambda
 from compile_ccc.tracing.function import seal
-from tangents.api.auxiliary import called, check_pair, setting_aside
-from tangents.api.calling import of_arguments
+from tangents.api.auxiliary import aside, check_pair
+from tangents.api.calling import Asked, of_arguments
 from tangents.api.pullbacks import Pullback, pullback_of
-from tangents.cotangents.leaves import alike, dense, filled, placed, structs
-from tangents.cotangents.sparse import ZERO, Sparse, activate, hold, hold_discrete, marks, release, split
+from tangents.cotangents.sparse import ZERO, Sparse, release, split
 from tangents.operators import differential
 from tangents.represent import rep
 from tangents.spaces.environment import ENVIRONMENT
@@ -83,11 +82,8 @@ def _gradient(
 ) -> Any:
     space = space_named(functions)
     flags(has_aux=has_aux, allow_int=allow_int, holomorphic=holomorphic)
-
-    def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
-        return _Spec(arity, asked, not is_tuple, has_aux, space, alone, holomorphic)
-
-    return of_arguments(f, _value_and_gradients, spec, argnums, has_aux, allow_int, holomorphic)
+    options = _Options(has_aux, space, alone, holomorphic)
+    return of_arguments(f, _value_and_gradients, options, argnums, has_aux, allow_int, holomorphic)
 
 
 @deep
@@ -102,10 +98,8 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, functions: str = "enviro
     """
     flags(has_aux=has_aux)
     no_types(primals)
-    if has_aux:
-        with called(primals) as back:
-            return back(_vjp(setting_aside(fun, primals, tuple(range(len(primals)))), primals, True, functions))
-    return _vjp(fun, primals, False, functions)
+    with aside(fun, primals, has_aux) as (f, back):
+        return back(_vjp(f, primals, has_aux, functions))
 
 
 @asking_in_rules
@@ -120,10 +114,7 @@ def _vjp(f: Any, primals: tuple[Any, ...], has_aux: bool, functions: str) -> tup
     return (y, pullback, aux) if has_aux else (y, pullback)
 
 
-class _Spec(NamedTuple):
-    arity: int
-    asked: tuple[int, ...]
-    one: bool = True
+class _Options(NamedTuple):
     has_aux: bool = False
     space: Space = ENVIRONMENT
     alone: bool = False  # without the value
@@ -131,29 +122,28 @@ class _Spec(NamedTuple):
 
 
 @differential
-def _value_and_gradients(spec: _Spec, f: Closure, x: Any) -> Any:
-    space = spec.space
-    arguments = [x] if spec.arity == 1 else list(x)
-    check_environments([arguments[i] for i in spec.asked], space)
-    marked = [(hold_discrete if i in spec.asked else hold)(a, space.is_leaf) for i, a in enumerate(arguments)]
-    environment = hold(f.environment, space.is_leaf)
+def _value_and_gradients(static: tuple[_Options, Asked], f: Closure, x: Any) -> Any:
+    options, asked = static
+    space, arguments = options.space, asked.arguments(x)
+    check_environments(asked.of(arguments), space)
+    marked = [(space.hold_discrete if i in asked.places else space.hold)(a) for i, a in enumerate(arguments)]
+    environment = space.hold(f.environment)
     y, pullback = rep(space, f.code.body, extend(environment, pack(tuple(marked))))
     result = release(y)
-    if spec.has_aux:
+    if options.has_aux:
         check_pair(result)
-    value, part = (result[0], "first component") if spec.has_aux else (result, "result")
-    seed = _scalar(value, part, spec.holomorphic).dtype.type(1)
-    _, g = split(pullback(Sparse({0: seed}) if spec.has_aux else seed), environment)
-    by_argument = [g] if spec.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(spec.arity)]
-    gradients = tuple([alike(by_argument[i], marked[i], space.is_leaf) for i in spec.asked])
-    whole = gradients[0] if spec.one else gradients
-    return (result, whole) if not spec.alone else (whole, result[1]) if spec.has_aux else whole
+    value, part = (result[0], "first component") if options.has_aux else (result, "result")
+    seed = _scalar(value, part, options.holomorphic).dtype.type(1)
+    _, g = split(pullback(Sparse({0: seed}) if options.has_aux else seed), environment)
+    by_argument = [g] if asked.arity == 1 else [ZERO if g is ZERO else g.part(i) for i in range(asked.arity)]
+    gradients = asked.of({i: space.alike(by_argument[i], marked[i]) for i in asked.places})
+    return (result, gradients) if not options.alone else (gradients, result[1]) if options.has_aux else gradients
 
 
 def gradient(f: Closure, x: Any) -> Any:
     """The gradient of a closure by its whole argument x, in the environment space; inside a trace a part of that."""
     infer(Eval(), (f, x))
-    return _value_and_gradients(_Spec(1, (0,), alone=True), f, x)
+    return _value_and_gradients((_Options(alone=True), Asked(1, (0,), False)), f, x)
 
 
 @differential
@@ -163,30 +153,30 @@ def _value_and_pullback(
     space, has_aux, as_they_are = asked
     infer(Eval(), (f, pack(primals)))
     check_environments(primals, space)
-    marked = activate(primals, space.is_leaf)
-    environment = hold(f.environment, space.is_leaf)
+    marked = space.activate(primals)
+    environment = space.hold(f.environment)
     y, pullback = rep(space, f.code.body, extend(environment, pack(marked)))
     aux = None
     if has_aux:
         check_pair(release(y))
         y, aux = y
     primal = type_of(release(y))
-    types = activate(primal, space.is_leaf)
+    types = space.activate(primal)
     _no_listed_function(types, space)
     forms: list[Any] = []
 
     def linear(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
-        numbered = zip(filled(ZERO, types, space.is_leaf), cotangents, strict=True)
-        held = marks(y, space.is_leaf)
-        g = placed({i: c for i, c in numbered if not held[i]}, y, space.is_leaf)
+        numbered = zip(space.filled(ZERO, types), cotangents, strict=True)
+        held = space.marks(y)
+        g = space.placed({i: c for i, c in numbered if not held[i]}, y)
         _, g_primals = split(pullback(Sparse({0: g}) if has_aux and g is not ZERO else g), environment)
         wrapped = Sparse({0: g_primals}) if len(primals) == 1 and g_primals is not ZERO else g_primals
-        whole = (dense if as_they_are else alike)(wrapped, marked, space.is_leaf)
+        whole = (space.dense if as_they_are else space.alike)(wrapped, marked)
         leaves, form = jax.tree.flatten(whole)
         forms.append(None if as_they_are else form)
         return whole if as_they_are else tuple(leaves)
 
-    domain = tuple(Tensor(s.shape, s.dtype) for s in structs(types, space.is_leaf).values())
+    domain = tuple(Tensor(s.shape, s.dtype) for s in space.structs(types).values())
     closure = seal(linear, domain)
     return release(y), pullback_of(closure, primal, forms[0], space), release(aux)
 
@@ -215,7 +205,7 @@ def _towards_a_scalar(value: Any, type: Any) -> str:
 
 
 def _no_listed_function(types: Any, space: Space) -> None:
-    if any(map(space.is_leaf, jax.tree.leaves(types, is_leaf=space.is_leaf))):
+    if space.has_functions(types):
         raise UnsupportedError(
             "the list cotangent of a function has no fixed size, so a pullback over it cannot be compiled ahead",
             expected="a result without functions",

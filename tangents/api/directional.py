@@ -19,7 +19,7 @@ from compile_ccc.arrow import closure_of
 from compile_ccc.asking.ruled_calls import asking_in_rules
 from compile_ccc.asking.tracers import derived
 from compile_ccc.operators import on_leaves
-from tangents.api.auxiliary import called, check_pair, setting_aside
+from tangents.api.auxiliary import aside, check_pair
 from tangents.api.derivatives import gradient
 from tangents.duals import Tangents, dense, dual, primal, tangents_from_public
 from tangents.forward.forward import forward
@@ -45,11 +45,8 @@ def jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: 
     flags(has_aux=has_aux)
     arguments, x = tuple(primals), pack(tuple(primals))
     t = tangents_from_public(pack(tuple(tangents)), x)
-    if not has_aux:
-        return _value_and_tangent(False, closure_of(fun, arguments), x, t)
-    with called(arguments) as back:
-        f = setting_aside(fun, arguments, tuple(range(len(arguments))))
-        return back(_value_and_tangent(True, closure_of(f, arguments), x, t))
+    with aside(fun, arguments, has_aux) as (f, back):
+        return back(_value_and_tangent(has_aux, closure_of(f, arguments), x, t))
 
 
 @deep

@@ -25,9 +25,9 @@ from combinators.values import Closure
 from compile_ccc.jaxprs.recording import record
 from compile_ccc.operators import on_leaves
 from tangents.api.auxiliary import check_pair
-from tangents.api.calling import of_arguments
-from tangents.cotangents.leaves import filled, placed, real, weakly
-from tangents.cotangents.sparse import hold, marks, release, remark, split
+from tangents.api.calling import Asked, of_arguments
+from tangents.cotangents.leaves import real, weakly
+from tangents.cotangents.sparse import release, split
 from tangents.duals import dual, widened
 from tangents.forward.forward import forward
 from tangents.operators import differential
@@ -123,31 +123,18 @@ def _of_arguments(
 ) -> Any:
     one_of("mode", mode, (*MODES, None), "None is the one that takes fewer passes")
     flags(has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
-
-    def spec(arity: int, asked: tuple[int, ...], is_tuple: bool) -> _Spec:
-        return _Spec(arity, asked, is_tuple, mode, has_aux, holomorphic, with_value)
-
+    options = _Options(mode, has_aux, holomorphic, with_value)
     check = lambda arguments: check_environments(arguments, ENVIRONMENT)
     times = 2 if operation is _hessian else 1
-    return of_arguments(f, operation, spec, argnums, has_aux, allow_int, holomorphic, check, times)
+    return of_arguments(f, operation, options, argnums, has_aux, allow_int, holomorphic, check, times)
 
 
 @dataclass(frozen=True)
-class _Spec:
-    arity: int
-    asked: tuple[int, ...]
-    is_tuple: bool
+class _Options:
     mode: str | None
     has_aux: bool
     holomorphic: bool
     with_value: bool = False
-
-    def leaves(self, x: Any) -> Any:
-        """The arguments that are asked for, with the numbers of their leaves among those of x in their places."""
-        leaves, form = jax.tree.flatten(x)
-        numbers = form.unflatten(range(len(leaves)))
-        arguments = [numbers] if self.arity == 1 else list(numbers)
-        return tuple(arguments[i] for i in self.asked) if self.is_tuple else arguments[self.asked[0]]
 
     def result(self, y: Any, derivatives: list[Any]) -> Any:
         """What f's users get, of its result and the derivatives of the leaves of that, or of its value."""
@@ -158,37 +145,33 @@ class _Spec:
 
 
 @differential
-def _jacobian(spec: _Spec, f: Closure, x: Any) -> Any:
+def _jacobian(static: tuple[_Options, Asked], f: Closure, x: Any) -> Any:
     types, form = jax.tree.flatten(infer(Eval(), (f, x)))
-    if spec.has_aux:
+    if static[0].has_aux:
         check_pair(form.unflatten(types))
-    count = len(jax.tree.leaves(form.unflatten(types)[0])) if spec.has_aux else len(types)
-    y, derivatives = _derivatives(f, x, types, count, spec.leaves(x), spec)
-    return spec.result(form.unflatten(y), derivatives)
+    return _derivatives(static, f, x, x, types, form)
 
 
 @differential
-def _hessian(spec: _Spec, f: Closure, x: Any) -> Any:
-    rows = replace(spec, mode="reverse")
-    derivative, leaves, form = on_leaves(lambda x: _jacobian(rows, f, x), x)
-    types = list(derivative.type.cod)
-    count = len(jax.tree.leaves(form.unflatten(types)[0])) if spec.has_aux else len(types)
-    y, derivatives = _derivatives(derivative, leaves, types, count, spec.leaves(x), spec)
-    return spec.result(form.unflatten(y), derivatives)
+def _hessian(static: tuple[_Options, Asked], f: Closure, x: Any) -> Any:
+    options, asked = static
+    rows = replace(options, mode="reverse")
+    derivative, leaves, form = on_leaves(lambda x: _jacobian((rows, asked), f, x), x)
+    return _derivatives(static, derivative, leaves, x, list(derivative.type.cod), form)
 
 
 def _derivatives(
-    f: Closure, x: Any, types: list[Tensor], count: int, asked: Any, spec: _Spec
-) -> tuple[list[Any], list[Any]]:
-    """The leaves of f x, of these types, and the derivatives of the first of them by the leaves of x in `asked`.
-
-    The leaves are types unless they are wanted.
-    """
-    leaves = jax.tree.leaves(x)
-    of_x = real({i: type_of(leaves[i]) for i in jax.tree.leaves(asked)})
+    static: tuple[_Options, Asked], f: Closure, x: Any, primal: Any, types: list[Tensor], form: Any
+) -> Any:
+    """What users get of f at x, which has the leaves of `primal`; f x has leaves of these types, and this form."""
+    options, asked = static
+    count = len(jax.tree.leaves(form.unflatten(types)[0])) if options.has_aux else len(types)
+    leaves, of_primal = jax.tree.flatten(primal)
+    numbers = asked.of(asked.arguments(of_primal.unflatten(range(len(leaves)))))
+    of_x = real({i: type_of(leaves[i]) for i in jax.tree.leaves(numbers)})
     of_y = real(dict(enumerate(types[:count])))
-    mode = _mode(spec, of_x, of_y)
-    wanted = spec.has_aux or spec.with_value
+    mode = _mode(options, of_x, of_y)
+    wanted = options.has_aux or options.with_value
     if of_x and of_y:
         y, blocks = (_columns if mode == "forward" else _rows)(f, x, of_x, of_y, wanted)
     else:
@@ -199,7 +182,8 @@ def _derivatives(
             return weakly(blocks[j, i], of_y[j].weak if mode == "forward" else of_x[i].weak)
         return jnp.zeros((*types[j].shape, *jnp.shape(leaves[i])), types[j].dtype)
 
-    return y or list(types), [jax.tree.map(lambda i, j=j: block(j, i), asked) for j in range(count)]
+    derivatives = [jax.tree.map(lambda i, j=j: block(j, i), numbers) for j in range(count)]
+    return options.result(form.unflatten(y or types), derivatives)
 
 
 def _columns(f: Closure, x: Any, of_x: Types, of_y: Types, wanted: bool) -> tuple[list[Any], Blocks]:
@@ -217,16 +201,15 @@ def _columns(f: Closure, x: Any, of_x: Types, of_y: Types, wanted: bool) -> tupl
 
 def _rows(f: Closure, x: Any, of_x: Types, of_y: Types, wanted: bool) -> tuple[list[Any], Blocks]:
     """The leaves of y, and ∂yj/∂x for every entry yj: reverse mode from the unit covectors."""
-    leaf = ENVIRONMENT.is_leaf
-    environment, count = hold(f.environment, leaf), len(jax.tree.leaves(x))
-    marked = remark(x, tuple(i not in of_x for i in range(count)), leaf)
+    environment, count = ENVIRONMENT.hold(f.environment), len(jax.tree.leaves(x))
+    marked = ENVIRONMENT.remark(x, tuple(i not in of_x for i in range(count)))
     y, pullback = rep(ENVIRONMENT, f.code.body, extend(environment, marked))
-    held = marks(y, leaf)
+    held = ENVIRONMENT.marks(y)
 
     def pull(*g: Any) -> tuple[list[Any], list[Any]]:
         active = {j: c for j, c in zip(of_y, g, strict=True) if not held[j]}
-        _, g_x = split(pullback(placed(active, y, leaf)), environment)
-        return list(filled(g_x, marked, leaf).values()), []
+        _, g_x = split(pullback(ENVIRONMENT.placed(active, y)), environment)
+        return list(ENVIRONMENT.filled(g_x, marked).values()), []
 
     rows, _ = _along_units(pull, of_y, 0)
     found = zip(of_x.items(), rows, strict=True)
@@ -264,15 +247,15 @@ def _cut(
         yield i, jnp.reshape(block, (*y.shape, *x.shape))
 
 
-def _mode(spec: _Spec, of_x: Types, of_y: Types) -> str:
+def _mode(options: _Options, of_x: Types, of_y: Types) -> str:
     """In which direction to go.  Raises `NotDifferentiableError` for complex numbers that it cannot be."""
     complex_x, complex_y = (any(map(_is_complex, of.values())) for of in (of_x, of_y))
     fewer = "forward" if _size(of_x) <= _size(of_y) else "reverse"
-    if spec.holomorphic and all(map(_is_complex, of_y.values())):
-        return spec.mode or fewer
-    if spec.holomorphic:
+    if options.holomorphic and all(map(_is_complex, of_y.values())):
+        return options.mode or fewer
+    if options.holomorphic:
         raise _no_jacobian("real results of a holomorphic function", "complex results", of_y)
-    mode = spec.mode or ("forward" if complex_y else "reverse" if complex_x else fewer)
+    mode = options.mode or ("forward" if complex_y else "reverse" if complex_x else fewer)
     if mode == "forward" and complex_x:
         raise _no_jacobian("complex arguments in forward mode", 'real arguments, or mode="reverse"', of_x)
     if mode == "reverse" and complex_y:

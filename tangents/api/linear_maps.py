@@ -26,7 +26,7 @@ from compile_ccc.jaxprs.recorder import Tape
 from compile_ccc.jaxprs.recording import hoisted
 from compile_ccc.tracing.function import seal
 from compile_ccc.tracing.lifting import lifted
-from tangents.api.auxiliary import called, check_pair, setting_aside
+from tangents.api.auxiliary import aside, check_pair
 from tangents.api.derivatives import vjp
 from tangents.api.pullbacks import Pullback
 from tangents.cotangents.leaves import real, weakly, zero_leaf
@@ -98,8 +98,7 @@ def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     flags(has_aux=has_aux)
     no_types(primals)
     require_known(jax.tree.leaves(primals, is_leaf=is_unknown))
-    with called(primals) as back:
-        f = setting_aside(fun, primals, tuple(range(len(primals)))) if has_aux else fun
+    with aside(fun, primals, has_aux) as (f, back):
         y, linear = _value_and_derivative(has_aux, closure_of(f, primals), primals)
         value, *aux = y if has_aux else (y,)
         ends = Ends(_flat(type_of(primals)), _flat(type_of(value)))

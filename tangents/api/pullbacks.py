@@ -15,9 +15,8 @@ from combinators.records import from_records
 from combinators.values import Closure
 from compile_ccc.carriers import FunctionValue
 from compile_ccc.tracing.lifting import lifted
-from tangents.cotangents.leaves import filled
-from tangents.cotangents.sparse import activate, release
-from tangents.spaces.public import from_public
+from tangents.cotangents.sparse import release
+from tangents.spaces.edges import from_public
 from tangents.spaces.space import Space
 
 
@@ -37,7 +36,7 @@ class Shape:
     @property
     def primal(self) -> Any:
         """The type of the result, its discrete leaves marked."""
-        return activate(self.result.unflatten(self.types), self.space.is_leaf)
+        return self.space.activate(self.result.unflatten(self.types))
 
 
 @jax.tree_util.register_pytree_node_class
@@ -65,8 +64,8 @@ class Pullback:
                 hint="of a result that is a tuple, the cotangent is a tuple",
             )
         (cotangent,) = cotangents
-        y, is_leaf = self._shape.primal, self._shape.space.is_leaf
-        leaves = filled(from_public(cotangent, y, is_leaf), y, is_leaf)
+        y, space = self._shape.primal, self._shape.space
+        leaves = space.filled(from_public(cotangent, y, space), y)
         found = self.linear(tuple(leaves.values()))
         return found if self._shape.form is None else from_records(of_form(self._shape.form, found))
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from combinators.edges import flags, real, whole
 from combinators.errors import DiffcurryError, NotDifferentiableError, user_line
-from tangents.api.asked import asked_arguments, named
 from tangents.api.auxiliary import check_pair
+from tangents.api.calling import asked_arguments, named
 from tangents.checking.ways import ALONG, DOUBLE, WHOLE, Leaves, Point, directions, step_of, wide
 
 

@@ -1,6 +1,6 @@
 """What a program executes: its scalar operations, without dead code, loops as often as they run.
 
-One walk serves several ways to count: `live` finds what is needed, and a rule says what an equation amounts to.
+One walk serves several ways to count: `live` goes through what is needed, and a rule says what an equation amounts to.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 import jax
 import jax.extend.core as jex
 
-from combinators.fixpoint import either, fixpoint
-from compile_ccc.jaxprs.compat import Scan, branches
+from compile_ccc.jaxprs.compat import Scan
+from compile_ccc.jaxprs.flow import needed
 from compile_ccc.reading.reducers import inlined
 
-type Needs = list[bool]  # for each input or output of a program, whether anything needs it
 type Rule = Callable[[Any, list[Counter[str]]], Counter[str]]  # an equation, and what its bodies amount to, if any
 
 
@@ -35,7 +34,13 @@ def operations(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
 
 def live(program: Any, rule: Rule) -> Counter[str]:
     """What a jaxpr amounts to by a rule, when calls are inlined and dead code is removed."""
-    return _live(program, [True] * len(program.outvars), rule)[0]
+    total = Counter[str]()
+    for eqn in reversed(needed(program.eqns, program.outvars)[0]):
+        if (body := inlined(eqn)) is not None:
+            total.update(live(body, rule))
+        else:
+            total.update(rule(eqn, [live(inner, rule) for inner in jex.jaxprs_in_params(eqn.params)]))
+    return total
 
 
 def executed(eqn: Any, bodies: list[Counter[str]]) -> Counter[str]:
@@ -82,58 +87,8 @@ def _size(type: Any) -> int:
 _OF_ENTRIES = ("scatter", "reduce", "select_and")  # their bodies say what happens to two entries
 _MOVES = {
     *("reshape", "broadcast_in_dim", "transpose", "squeeze", "expand_dims", "concatenate", "pad", "rev", "split"),
-    *(
-        "slice",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "gather",
-        "copy",
-        "copy_p",
-        "device_put",
-        "sharding_constraint",
-    ),
-    *("iota", "convert_element_type", "reduce_precision", "bitcast_convert_type", "random_wrap", "random_unwrap"),
-    *("stop_gradient", "optimization_barrier", "empty"),
+    *("slice", "dynamic_slice", "dynamic_update_slice", "gather", "copy", "copy_p", "device_put", "iota", "empty"),
+    *("sharding_constraint", "stop_gradient", "optimization_barrier", "random_wrap", "random_unwrap"),
+    *("convert_element_type", "reduce_precision", "bitcast_convert_type"),
 }
 _MATRICES = {"cholesky", "triangular_solve", "lu", "qr", "geqrf", "householder_product", "eigh", "eig", "svd"}
-
-
-def _live(program: Any, outputs: Needs, rule: Rule) -> tuple[Counter[str], Needs]:
-    """What the live equations amount to if these outputs are needed, and which inputs are then needed."""
-    needed = {v for v, need in zip(program.outvars, outputs, strict=True) if need and isinstance(v, jex.Var)}
-    total: Counter[str] = Counter()
-    for eqn in reversed(program.eqns):
-        wanted = [v in needed for v in eqn.outvars]
-        if any(wanted) or eqn.effects:
-            own, inputs = _of_equation(eqn, wanted, rule)
-            total.update(own)
-            needed |= {v for v, need in zip(eqn.invars, inputs, strict=True) if need and isinstance(v, jex.Var)}
-    return total, [v in needed for v in program.invars]
-
-
-def _of_equation(eqn: Any, wanted: Needs, rule: Rule) -> tuple[Counter[str], Needs]:
-    if (body := inlined(eqn)) is not None:
-        return _live(body, wanted, rule)
-    match eqn.primitive.name:
-        case "scan":
-            count, inputs = _scan(Scan.of(eqn), wanted, rule)
-            return rule(eqn, [count]), inputs
-        case "cond":
-            counted = [_live(branch, wanted, rule) for branch in branches(eqn)]
-            needs = [True, *map(any, zip(*(inputs for _, inputs in counted), strict=True))]
-            return rule(eqn, [count for count, _ in counted]), needs
-        case _:
-            return rule(eqn, [live(body, rule) for body in jex.jaxprs_in_params(eqn.params)]), [True] * len(eqn.invars)
-
-
-def _scan(scan: Scan, wanted: Needs, rule: Rule) -> tuple[Counter[str], Needs]:
-    """What a step needs of its carry, the step before must give."""
-    put_out = wanted[scan.carry :]
-
-    def step(state: Needs) -> tuple[Needs, tuple[Counter[str], Needs, Needs]]:
-        count, inputs = _live(scan.body, [*state, *put_out], rule)
-        constants, before, rows = scan.parts(inputs)
-        return either(state, before), (count, constants, rows)
-
-    state, (count, constants, rows) = fixpoint(wanted[: scan.carry], step)
-    return count, [*constants, *state, *rows]

@@ -20,13 +20,14 @@ from combinators.types import Type, is_discrete, type_of
 from combinators.values import accepts
 from tangents.checking.differences import difference, settled, unsettled
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.leaves import dense, zero_leaf
-from tangents.cotangents.sparse import activate, release
+from tangents.cotangents.leaves import zero_leaf
+from tangents.cotangents.sparse import release
 from tangents.duals import activated, primal
 from tangents.duals import dense as dense_tangent
 from tangents.forward.forward import forward
 from tangents.represent import rep
-from tangents.spaces.public import SPACES, from_public
+from tangents.spaces.edges import from_public
+from tangents.spaces.public import SPACES
 from tangents.spaces.space import Space
 
 type Draw = Callable[[Type], Any]  # gives a value of a type
@@ -82,12 +83,12 @@ def representation(space: Space) -> Reading:
         )
 
     def cases(term: Term, x: Any) -> tuple[Any, Callable[[Any], Any]]:
-        marked = activate(x, space.is_leaf)
+        marked = space.activate(x)
         y, pb = rep(space, term, marked)
 
         def pullback(g: Any) -> Any:
-            cotangent = pb(from_public(cotangent_of(unsettled(g, release(y))), y, space.is_leaf))
-            return settled(dense(cotangent, marked, space.is_leaf), x)
+            cotangent = pb(from_public(cotangent_of(unsettled(g, release(y))), y, space))
+            return settled(space.dense(cotangent, marked), x)
 
         return release(y), pullback
 

@@ -12,7 +12,7 @@ import jax
 
 from combinators.meaning.evaluate import evaluate
 from combinators.runs import Runs
-from combinators.terms import Cata, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, parts
+from combinators.terms import Cata, Fix, Fold, Inherit, Map, Scan, Solve, Term, While, subterms
 from combinators.types import Type
 from tangents.checking.differences import settled
 from tangents.checking.reading import FORWARD, Reading
@@ -46,13 +46,8 @@ def _settled(y: Any, tangent: Any) -> tuple[Any, Any]:
 
 
 def _is_compiled(term: Term) -> bool:
-    left = [] if jax.config.jax_disable_jit else [term]
-    while left:
-        each = left.pop()
-        if isinstance(each, Fold | Scan | Map | While | Cata | Inherit | Solve | Fix):
-            return True
-        left += parts(each)
-    return False
+    loops = (Fold, Scan, Map, While, Cata, Inherit, Solve, Fix)
+    return not jax.config.jax_disable_jit and any(isinstance(f, loops) for f in subterms(term))
 
 
 _VALUES = Runs("checked values", evaluate)

@@ -23,8 +23,6 @@ from compile_ccc.arrow import ccc
 from tangents.api.derivatives import grad
 from tangents.api.directional import jvp
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.leaves import dense
-from tangents.cotangents.sparse import activate
 from tangents.represent import rep
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.public import zero
@@ -170,8 +168,8 @@ def _at_places(point: Point, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _of_calls(f: Closure, calls: Calls) -> Any:
-    marked = activate(f, ENVIRONMENT.is_leaf)
-    return dense(ENVIRONMENT.of_calls(partial(rep, ENVIRONMENT), marked, calls), marked, ENVIRONMENT.is_leaf)
+    marked = ENVIRONMENT.activate(f)
+    return ENVIRONMENT.dense(ENVIRONMENT.of_calls(partial(rep, ENVIRONMENT), marked, calls), marked)
 
 
 def computed(program: Any) -> Iterator[Any]:

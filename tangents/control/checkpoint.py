@@ -16,24 +16,22 @@ from jax.ad_checkpoint import Offloadable, Saveable
 
 from combinators.depth import check_programs
 from combinators.meaning.evaluate import evaluate
-from combinators.terms import Checkpoint, Primitive, Term, parts
+from combinators.terms import Checkpoint, Primitive, Term, subterms
 from compile_ccc.jaxprs import compat
 from compile_ccc.jaxprs.recorder import Tape
 from compile_ccc.jaxprs.recording import inlined, record, run
 from compile_ccc.reading.remat import remat
-from tangents.cotangents.leaves import arriving, placed, present
-from tangents.cotangents.sparse import ZERO, Cotangent, is_active, marks, nothing, release, remark
+from tangents.cotangents.sparse import ZERO, Cotangent, nothing, release
 from tangents.spaces.space import Representation, Represented, Space
 
 
 def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> Represented:
     """checkpoint(f) x = (y, λ g. pb g) for the (y, pb) of a second run of f"""
     check_programs(term)
-    leaf = space.is_leaf
     leaves, form = jax.tree.flatten(release(x))
-    held = marks(x, leaf)
+    held = space.marks(x)
     tape = Tape(
-        lambda *again: rep(term.body, remark(form.unflatten(again), held, leaf)), *leaves, opened=bool(term.policy)
+        lambda *again: rep(term.body, space.remark(form.unflatten(again), held)), *leaves, opened=bool(term.policy)
     )
     y, pb = tape.result
     saved, places = _saved(tape, term.policy)
@@ -43,15 +41,15 @@ def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> R
     else:
         values, kept = inlined(tape.giving((release(y), saved)), leaves)
     kept = [_moved(value, place and place.dst) for value, place in zip(kept, places, strict=True)]
-    result = remark(values, marks(y, leaf), leaf)
-    if not is_active(result, leaf):
+    result = space.remark(values, space.marks(y))
+    if not space.is_active(result):
         return result, nothing
 
     def pullback(g: Cotangent) -> Cotangent:
-        given = arriving(g, result, leaf)
+        given = space.arriving(g, result)
         if not given:
             return ZERO
-        pull = record(lambda g: present(pb(placed(g, y, leaf)), x, leaf), given)
+        pull = record(lambda g: space.present(pb(space.placed(g, y)), x), given)
         constants, pull.constants = pull.constants, []
         second = tape.giving([value for value in constants if tape.has(value)], known=saved, silent=True)
 
@@ -61,22 +59,14 @@ def checkpoint(rep: Representation, space: Space, term: Checkpoint, x: Any) -> R
             residuals = [next(found) if tape.has(value) else value for value in constants]
             return pull.form.unflatten(run(pull, [*residuals, *jax.tree.leaves(g)]))
 
-        return placed(remat(again, leaves, kept, given, prevent_cse=term.prevent_cse), x, leaf)
+        return space.placed(remat(again, leaves, kept, given, prevent_cse=term.prevent_cse), x)
 
     return result, pullback
 
 
 def _keeps_little(term: Term) -> bool:
     """Whether a function in it has a rule for the second run alone: of the first one, it gives its value."""
-    terms, seen = [term], {term}
-    while terms:
-        term = terms.pop()
-        if isinstance(term, Primitive) and compat.keeps_little(dict(term.params)):
-            return True
-        inner = {part for part in parts(term) if part not in seen}
-        seen |= inner
-        terms += inner
-    return False
+    return any(isinstance(f, Primitive) and compat.keeps_little(dict(f.params)) for f in subterms(term))
 
 
 def _saved(tape: Tape, policy: Any) -> tuple[list[Any], list[Offloadable | None]]:

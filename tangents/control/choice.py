@@ -21,21 +21,8 @@ from combinators.types import Type, type_of
 from compile_ccc.jaxprs.conds import switch
 from compile_ccc.jaxprs.recording import inlined, record, zeros
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.leaves import arriving, placed, present, structs
 from tangents.cotangents.residuals import Residuals
-from tangents.cotangents.sparse import (
-    ZERO,
-    Cotangent,
-    Sparse,
-    is_active,
-    marks,
-    nothing,
-    pair,
-    plus,
-    release,
-    remark,
-    split,
-)
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, pair, plus, release, split
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import MARKS, narrow
 
@@ -69,18 +56,18 @@ class _Branch:
     residuals: Residuals
 
     def __init__(self, rep: Representation, space: Space, f: Any, rest: Any, part: Any, example: Any = None):
-        leaf, outside = space.is_leaf, jax.tree.leaves(release((rest, part)))
+        outside = jax.tree.leaves(release((rest, part)))
 
         def forward() -> Any:
             self.y, pb = rep(f, branch_domain(rest, part))
 
             def pull(g: dict[int, Any]) -> tuple[dict[int, Cotangent], dict[int, Cotangent]]:
-                g_rest, g_part = _split(pb(placed(g, self.y, leaf)), rest)
-                return present(g_rest, rest, leaf), present(g_part, part, leaf)
+                g_rest, g_part = _split(pb(space.placed(g, self.y)), rest)
+                return space.present(g_rest, rest), space.present(g_part, part)
 
-            if example is None and any(map(leaf, jax.tree.leaves(self.y, is_leaf=leaf))):
+            if example is None and space.has_functions(self.y):
                 return release(self.y), []  # how many calls a function will have had, is not known yet
-            given = structs(self.y, leaf) if example is None else example(self.y)
+            given = space.structs(self.y) if example is None else example(self.y)
             self.residuals = Residuals(pull, (given,), outside, ())
             return release(self.y), self.residuals.kept
 
@@ -90,7 +77,6 @@ class _Branch:
 
 def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) -> Represented:
     check_programs(term)
-    leaf = space.is_leaf
     possible = [i for i, a in enumerate(s.alternatives) if a is not None]
     which = among(s, possible, _tag(s))
 
@@ -105,15 +91,15 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
         return branches, type, *switch(which, [lambda i=i: forward(i) for i in possible])
 
     branches, type, y, kept = run()
-    of_branches = [marks(widen(b.y, type, MARKS), leaf) for b in branches.values()]
-    y = remark(y, tuple(map(all, zip(*of_branches, strict=True))), leaf)
-    if not is_active(y, leaf):
+    of_branches = [space.marks(widen(b.y, type, MARKS)) for b in branches.values()]
+    y = space.remark(y, tuple(map(all, zip(*of_branches, strict=True))))
+    if not space.is_active(y):
         return y, nothing
 
     def pullback(g: Cotangent) -> Cotangent:
-        of_branch = lambda y: arriving(narrow(g, y, type, leaf), y, leaf)
+        of_branch = lambda y: space.arriving(narrow(g, y, type, space), y)
         made, kept_now = branches, kept
-        if any(map(leaf, jax.tree.leaves(y, is_leaf=leaf))):
+        if space.has_functions(y):
             made, _, _, kept_now = run(of_branch)
         pulled = {j: b.residuals.at(of_branch(b.y)) for j, b in made.items()}
         like = {j: p.result for j, p in pulled.items()}
@@ -127,10 +113,10 @@ def _switch(rep: Representation, space: Space, term: Case, rest: Any, s: Sum) ->
             return summed, {j: own if i == j else _zeros(a) for j, a in absent.items()}
 
         summed, own = switch(which, [lambda i=i: backward(i) for i in possible])
-        g_rest, g_sum = placed(summed, rest, leaf), Sparse()
+        g_rest, g_sum = space.placed(summed, rest), Sparse()
         for place, (i, (calls, g_part)) in enumerate(own.items()):
-            g_rest = plus(g_rest, placed(_when(which, place, calls), rest, leaf))
-            g_sum[i] = placed(_when(which, place, g_part), s.alternatives[i], leaf)
+            g_rest = plus(g_rest, space.placed(_when(which, place, calls), rest))
+            g_sum[i] = space.placed(_when(which, place, g_part), s.alternatives[i])
         return _whole(g_rest, g_sum, rest)
 
     return y, pullback

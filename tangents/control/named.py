@@ -18,9 +18,8 @@ from combinators.terms import Call
 from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, setting
 from tangents.control.ruled import ruled
-from tangents.cotangents.leaves import filled, placed, present, structs
 from tangents.cotangents.residuals import Opened, Residuals
-from tangents.cotangents.sparse import Cotangent, marks, release, remark
+from tangents.cotangents.sparse import Cotangent, release
 from tangents.primitives.missing import check_searched
 from tangents.spaces.space import Representation, Represented, Space
 
@@ -41,13 +40,12 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     """call(f, name) x = f x; if functions come in, or not exactly one array comes out, it is f that is represented."""
     if term.rule is not None:
         return ruled(rep, space, term, x)
-    leaf = space.is_leaf
     known, given = numbered(release(x))
-    leaves, form = jax.tree.flatten(known, is_leaf=leaf)
-    held = marks(x, leaf)
+    leaves, form = jax.tree.flatten(known, is_leaf=space.is_leaf)
+    held = space.marks(x)
     if not all(held):
         check_searched(term)
-    if any(map(leaf, leaves)) or all(held) or term.programs > PROGRAMS:
+    if space.has_functions(known) or all(held) or term.programs > PROGRAMS:
         return rep(term.body, x)
     key = (space, form, held, tuple(map(aval_of, leaves)), setting())
     found = _known.get(term, key)
@@ -55,10 +53,10 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
     if rule is None:
         return rep(term.body, x)
     y, kept = rule.forward(leaves)
-    y = remark(restored(y, given), rule.held, leaf)
+    y = space.remark(restored(y, given), rule.held)
 
     def pullback(g: Cotangent) -> Cotangent:
-        return placed(rule.residuals.all(kept, leaves, filled(g, y, leaf)), x, leaf)
+        return space.placed(rule.residuals.all(kept, leaves, space.filled(g, y)), x)
 
     return y, pullback
 
@@ -66,21 +64,19 @@ def call(rep: Representation, space: Space, term: Call, x: Any) -> Represented:
 def _rule(
     rep: Representation, space: Space, term: Call, form: Any, held: tuple[bool, ...], leaves: list[Any]
 ) -> _Known | None:
-    leaf = space.is_leaf
     made: list[Any] = []
 
     def forward(*leaves: Any) -> Any:
-        x = remark(form.unflatten(leaves), held, leaf)
+        x = space.remark(form.unflatten(leaves), held)
         y, pb = rep(term.body, x)
-        results = jax.tree.leaves(y, is_leaf=leaf)
-        if any(map(leaf, results)) or marks(y, leaf).count(False) != 1:
+        if space.has_functions(y) or space.marks(y).count(False) != 1:
             return ()
 
         def pull(g: dict[int, Any]) -> dict[int, Cotangent]:
-            return present(pb(placed(g, y, leaf)), x, leaf)
+            return space.present(pb(space.placed(g, y)), x)
 
-        residuals = Residuals(pull, (structs(y, leaf),), (), leaves, f"{term.name}_pullback")
-        made[:] = [marks(y, leaf), residuals]
+        residuals = Residuals(pull, (space.structs(y),), (), leaves, f"{term.name}_pullback")
+        made[:] = [space.marks(y), residuals]
         return release(y), residuals.kept
 
     program = record(forward, *leaves, name=term.name)

@@ -15,8 +15,8 @@ from combinators.meaning.evaluate import evaluate
 from combinators.meaning.recursion import machine
 from combinators.terms import Fix
 from combinators.types import type_of
-from tangents.cotangents.leaves import gather, scatter
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, hold, is_active, nothing, release
+from tangents.cotangents.sparse import nothing, release
+from tangents.operators import between_leaves
 from tangents.spaces.functions import require_known
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
@@ -24,19 +24,10 @@ from tangents.spaces.widening import widening
 
 def recursion(rep: Representation, space: Space, term: Fix, x: Any) -> Represented:
     """fix(f) x = machine x, and so its pullback, in the tangent space of environments."""
-    leaf = space.is_leaf
     require_known(jax.tree.leaves(release(x)))
-    if not is_active(x, leaf):
-        return hold(evaluate(term, release(x)), leaf), nothing
+    if not space.is_active(x):
+        return space.hold(evaluate(term, release(x))), nothing
     f, domain, form = machine(term, type_of(release(x)))
-    wide, narrowed = widening(x, domain, leaf)
-    ctx = Context(tuple(jax.tree.leaves(wide)))
-    leaves, pb = rep(f, ctx)
-    y = form.unflatten(leaves)
-
-    def pullback(g: Cotangent) -> Cotangent:
-        found = gather(g, y, leaf)
-        g_leaves = pb(Sparse((i, c) for i, c in enumerate(found) if c is not ZERO)).part(0)
-        return narrowed(scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf))
-
-    return y, pullback if is_active(y, leaf) else nothing
+    wide, narrowed = widening(x, domain, space)
+    y, pb = between_leaves(rep, space, f, Context(tuple(jax.tree.leaves(wide))), form, wide)
+    return y, lambda g: narrowed(pb(g))

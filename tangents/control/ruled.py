@@ -23,8 +23,7 @@ from combinators.records import from_records
 from combinators.terms import Call
 from tangents.control.stated import of_stated
 from tangents.control.transposes import transposed
-from tangents.cotangents.leaves import dense, filled, gather, placed, structs
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, release, remark
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, release
 from tangents.duals import dual, pair
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.space import Representation, Represented, Space
@@ -56,7 +55,7 @@ class Rule:
     ) -> Cotangent:
         """The cotangent of Δ·τ at the marked x, from that of the result y, and which leaves of it are no zeros."""
         *outside, argument = x
-        if is_active(outside, space.is_leaf):
+        if space.is_active(outside):
             raise NotDifferentiableError(
                 "a function with a pullback of its own captured what a derivative is asked for",
                 expected="a function that depends on its arguments alone",
@@ -64,7 +63,7 @@ class Rule:
                 hint="make it an argument; what function arguments captured has its cotangents from their calls",
             )
         arguments = (argument,) if self.arity == 1 else argument
-        wanted = tuple(is_active(a, space.is_leaf) for a in arguments)
+        wanted = tuple(space.is_active(a) for a in arguments)
         stated = self._stated((release(arguments), y, g), {"wanted": wanted, "arrived": arrived})
         found = [
             of_stated(rep, space, a, s, f"the cotangent that is stated for argument {i}") if w else ZERO
@@ -108,32 +107,32 @@ def ruled(rep: Representation, space: Space, call: Call, x: Context) -> Represen
     """custom(f, rule) x = (f x, λ g. the cotangents that the rule states, of functions by their calls)"""
     rule = rule_of(call)
     y = rule.value(call, release(x))
-    if not is_active(x, space.is_leaf):
-        return hold(y, space.is_leaf), nothing
-    y = activate(y, space.is_leaf)
+    if not space.is_active(x):
+        return space.hold(y), nothing
+    y = space.activate(y)
 
     def pullback(g: Cotangent) -> Cotangent:
-        found = zip(gather(g, y, space.is_leaf), jax.tree.leaves(y, is_leaf=space.is_leaf), strict=True)
+        found = zip(space.gather(g, y), space.leaves(y), strict=True)
         arrived = tuple(c is not ZERO for c, leaf in found for _ in jax.tree.leaves(leaf))
-        return rule.pull(rep, space, x, release(y), dense(g, y, space.is_leaf), arrived)
+        return rule.pull(rep, space, x, release(y), space.dense(g, y), arrived)
 
     return y, pullback
 
 
 def pushed(rep: Representation, call: Call, x: Context) -> Any:
     """D[custom(f, rule)] x, on duals: what the rule states is the pullback, and the pushforward is its transpose."""
-    rule, leaf = rule_of(call), ENVIRONMENT.is_leaf
+    rule = rule_of(call)
     known, given = pair(x)
     y = rule.value(call, known)
     if not given:
         return y
-    marked = remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))), leaf)
+    marked = ENVIRONMENT.remark(known, tuple(i not in given for i in range(len(jax.tree.leaves(known)))))
 
     def pull(g: dict[int, Any], arrived: tuple[bool, ...]) -> dict[int, Any]:
-        whole = dense(placed(g, activate(y, leaf), leaf), y, leaf)
-        return filled(rule.pull(rep, ENVIRONMENT, marked, y, whole, arrived), marked, leaf)
+        whole = ENVIRONMENT.dense(ENVIRONMENT.placed(g, ENVIRONMENT.activate(y)), y)
+        return ENVIRONMENT.filled(rule.pull(rep, ENVIRONMENT, marked, y, whole, arrived), marked)
 
-    like, found = structs(activate(y, leaf), leaf), {}
+    like, found = ENVIRONMENT.structs(ENVIRONMENT.activate(y)), {}
     for group in rule.groups(known, y) or [list(like)]:
         arrived = tuple(i in group for i in range(len(jax.tree.leaves(y))))
         linear = lambda *g, i=group, arrived=arrived: tuple(pull(dict(zip(i, g, strict=True)), arrived).values())

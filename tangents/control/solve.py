@@ -20,8 +20,8 @@ from combinators.meaning.evaluate import apply
 from combinators.origins import source_line
 from combinators.terms import Solve
 from compile_ccc.reading import linear
-from tangents.cotangents.leaves import dense, symbolic, zero_leaf
-from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, activate, hold, is_active, nothing, parts, release
+from tangents.cotangents.leaves import zero_leaf
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, parts, release
 from tangents.duals import dual, primal, tangents
 from tangents.spaces.space import Representation, Represented, Space
 
@@ -30,28 +30,27 @@ def solve(
     rep: Representation, space: Space, term: Solve, matrix: Any, transposed: Any, s: Any, t: Any, b: Any
 ) -> Represented:
     """solve (A, Aᵀ, s, t, b) = (x, λ g. ([(x, −v)], v)) for the v with Aᵀ v = g"""
-    leaf = space.is_leaf
     functions = release((matrix, transposed, s, t))
     y = _solved(functions, release(b), term.aux)
-    if not (is_active(matrix, leaf) or is_active(b, leaf)):
-        return hold(y, leaf), nothing
+    if not (space.is_active(matrix) or space.is_active(b)):
+        return space.hold(y), nothing
     x, aux = y if term.aux else (y, None)
-    marked = activate(x, leaf)
+    marked = space.activate(x)
 
     def pullback(g: Cotangent) -> Cotangent:
         g_x = parts(g)[0] if term.aux else g
         if g_x is ZERO:
             return ZERO
         _require_transpose(term, t)
-        v = _solved(_turned(functions), dense(g_x, marked, leaf), term.aux)
+        v = _solved(_turned(functions), space.dense(g_x, marked), term.aux)
         v = v[0] if term.aux else v
         g_matrix: Cotangent = ZERO
-        if is_active(matrix, leaf):
-            _, pb = space.eval(rep, matrix, hold(x, leaf))
-            g_matrix = parts(pb(symbolic(jax.tree.map(lax.neg, v), marked, leaf)))[0]
-        return Sparse({0: g_matrix, 4: symbolic(v, b, leaf)})
+        if space.is_active(matrix):
+            _, pb = space.eval(rep, matrix, space.hold(x))
+            g_matrix = parts(pb(space.symbolic(jax.tree.map(lax.neg, v), marked)))[0]
+        return Sparse({0: g_matrix, 4: space.symbolic(v, b)})
 
-    return (marked, hold(aux, leaf)) if term.aux else marked, pullback
+    return (marked, space.hold(aux)) if term.aux else marked, pullback
 
 
 def pushed(apply_dual: Callable[[Any, Any], Any], term: Solve, matrix: Any, *rest: Any) -> Any:

@@ -13,10 +13,10 @@ from combinators.records import as_records
 from combinators.types import Function, Tensor, same_type
 from combinators.values import Closure
 from tangents.cotangents.calls import ABSENT, Block, Calls
-from tangents.cotangents.leaves import gather, scatter, zero_leaf
+from tangents.cotangents.leaves import zero_leaf
 from tangents.cotangents.sparse import ZERO, Cotangent, Held, release
-from tangents.spaces.listing import is_function
-from tangents.spaces.public import from_public
+from tangents.spaces.edges import from_public
+from tangents.spaces.listing import LIST
 from tangents.spaces.space import Representation, Space
 
 
@@ -24,23 +24,23 @@ def of_stated(rep: Representation, space: Space, x: Any, stated: Any, name: str)
     """The cotangent of one argument from what the user states, functions by their calls; None is zero."""
     if stated is None:
         return ZERO
-    primals, form = jax.tree.flatten(x, is_leaf=is_function)
+    primals, form = jax.tree.flatten(x, is_leaf=LIST.is_leaf)
     try:
         given = form.flatten_up_to(stated := as_records(stated))
     except (ValueError, TypeError):
         given = []  # of another structure: from_public says so
     closures = any(isinstance(g, Closure) for g in given) and not any(map(space.is_leaf, primals))
-    is_leaf = space.is_leaf if closures else is_function
+    shown = space if closures else LIST
     if given:
-        held = lambda f, g: _calls(f, g) if is_leaf(f) else g
-        zero = lambda f: jax.tree.map(zero_leaf, f, is_leaf=lambda v: isinstance(v, Held) or is_leaf(v))
+        held = lambda f, g: _calls(f, g) if shown.is_leaf(f) else g
+        zero = lambda f: jax.tree.map(zero_leaf, f, is_leaf=lambda v: isinstance(v, Held) or shown.is_leaf(v))
         stated = form.unflatten([zero(f) if g is None else held(f, g) for f, g in zip(primals, given, strict=True)])
-    found = gather(from_public(stated, x, is_leaf, name), x, is_function)
+    found = LIST.gather(from_public(stated, x, shown, name), x)
     parts = (
-        ZERO if s is None or g is ZERO else space.of_calls(rep, f, g) if is_leaf(f) else g
+        ZERO if s is None or g is ZERO else space.of_calls(rep, f, g) if shown.is_leaf(f) else g
         for f, g, s in zip(primals, found, given or found, strict=True)
     )
-    return scatter(parts, x, is_function)
+    return LIST.scatter(parts, x)
 
 
 def _calls(f: Closure, stated: Any) -> Calls:

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from combinators.context import extend
 from combinators.types import type_of
 from compile_ccc.tracing.function import seal
-from tangents.cotangents.leaves import dense, symbolic
-from tangents.cotangents.sparse import activate, hold, split
+from tangents.cotangents.sparse import split
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.space import Representation
 
@@ -26,12 +25,11 @@ def transposed(
 
     What is not linear in its arguments but does not depend on them, such as a loop that is run again, may be in it.
     """
-    leaf = ENVIRONMENT.is_leaf
     map_of_one = seal(lambda g: tuple(linear(*g)), tuple(map(type_of, like)))
-    environment, zeros = hold(map_of_one.environment, leaf), tuple(jnp.zeros(t.shape, t.dtype) for t in like)
-    y, pullback = rep(map_of_one.code.body, extend(environment, activate(zeros, leaf)))
+    environment, zeros = ENVIRONMENT.hold(map_of_one.environment), tuple(jnp.zeros(t.shape, t.dtype) for t in like)
+    y, pullback = rep(map_of_one.code.body, extend(environment, ENVIRONMENT.activate(zeros)))
 
     def of(*t: Any) -> tuple[Any, ...]:
-        return dense(split(pullback(symbolic(t, y, leaf)), environment)[1], zeros, leaf)
+        return ENVIRONMENT.dense(split(pullback(ENVIRONMENT.symbolic(t, y)), environment)[1], zeros)
 
     return of

@@ -23,31 +23,15 @@ from jax import lax
 
 from combinators.building import compose, prod
 from combinators.context import Context
-from combinators.fixpoint import Fixpoints
 from combinators.meaning.control import while_loop
 from combinators.meaning.infer import carried
 from combinators.terms import Case, Const, Curry, Eval, Fold, Proj, Tag, Term, While
-from compile_ccc.jaxprs.programs import Program
-from compile_ccc.jaxprs.recorder import Tape, aval_of
+from compile_ccc.jaxprs.recorder import aval_of
 from compile_ccc.jaxprs.recording import record, run, zeros
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
-from tangents.control.loops import Marks, described, moving
-from tangents.cotangents.leaves import arriving, filled, placed, present, structs
-from tangents.cotangents.residuals import Residuals
-from tangents.cotangents.sparse import (
-    ZERO,
-    Cotangent,
-    Sparse,
-    hold,
-    is_active,
-    marks,
-    nothing,
-    parts,
-    plus,
-    release,
-    remark,
-)
+from tangents.control.loops import moving, repeated
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, pair, parts, plus, release
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.spaces.widening import widening
 
@@ -69,35 +53,47 @@ def bounded(max_steps: int) -> Term:
 
 def repetition(rep: Representation, space: Space, term: While, condition: Any, f: Any, state: Any) -> Represented:
     """The rule of while, in the tangent space of environments."""
-    leaf = space.is_leaf
     state_type = carried(term, *release((condition, f, state)))
-    state, narrowed = widening(state, state_type, leaf)
-    asks = record(lambda s: space.eval(rep, hold(condition, leaf), hold(s, leaf))[0].value, release(state))
+    state, narrowed = widening(state, state_type, space)
+    asks = record(lambda s: space.eval(rep, space.hold(condition), space.hold(s))[0].value, release(state))
     goes_on = lambda s: run(asks, jax.tree.leaves(s))[0]
 
-    held, (program, silent, residuals) = _step(rep, space, f, state, state_type)
-    state = remark(release(state), held, leaf)
+    def eval(s: Any, _: Any) -> Represented:
+        y, pb = space.eval(rep, f, s)
+        after, narrowed = widening(y, state_type, space)
+
+        def pull(g: Cotangent) -> Cotangent:
+            g_f, g_s = parts(pb(narrowed(parts(g)[0])))
+            return pair(g_f, pair(g_s, ZERO))
+
+        return (after, ()), pull
+
+    held, found = repeated(space, term, eval, f, state, ())
+    assert found
+    tape, residuals, _ = found
+    program, silent = (tape.giving(tape.result, silent=without) for without in (False, True))
+    state = space.remark(release(state), held)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))
     quiet = Step(silent, len(residuals.kept)) if program.jaxpr.effects else plain
 
     def step(s: Any, once_more: bool = False) -> tuple[Any, Rows]:
-        after, kept = (quiet if once_more else plain)(form.unflatten(s))
+        after, _, kept = (quiet if once_more else plain)(form.unflatten(s), ())
         return jax.tree.leaves(after), kept
 
     start = jax.tree.leaves(release(state))
-    if not is_active(state, leaf) or all(held):
+    if not space.is_active(state) or all(held):
         last = while_loop(goes_on, lambda s: step(s)[0], start, term.max_steps)
-        return remark(form.unflatten(last), held, leaf), nothing
+        return space.remark(form.unflatten(last), held), nothing
     types = jax.eval_shape(lambda s: step(s)[1], start)
     if term.max_steps is None:
         last, backwards = _checkpointed(goes_on, step, start, types)
     else:
         last, backwards = _buffered(goes_on, step, start, types, term.max_steps)
-    result = remark(form.unflatten(last), held, leaf)
+    result = space.remark(form.unflatten(last), held)
 
     def pullback(g: Cotangent) -> Cotangent:
-        of_last = arriving(g, result, leaf)
+        of_last = space.arriving(g, result)
         if not of_last:
             return ZERO
         active, pulled = moving(residuals, of_last, ())
@@ -117,47 +113,11 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
             return g_s, {i: plus(total[i], sums[i]) for i in total}
 
         start = {i: zeros(c) for i, c in pulled.result[0].items()}
-        given = {i: g for i, g in filled(g, result, leaf).items() if i in active}
+        given = {i: g for i, g in space.filled(g, result).items() if i in active}
         g_s, total = backwards(block, (given, start))
-        return Sparse({1: placed(total, f, leaf), 2: narrowed(placed(g_s, state, leaf))})
+        return Sparse({1: space.placed(total, f), 2: narrowed(space.placed(g_s, state))})
 
     return result, pullback
-
-
-_held = Fixpoints[Marks]("held states of whiles")  # a leaf of the state stays held only if no step makes it active
-
-
-def _step(
-    rep: Representation, space: Space, f: Any, state: Any, state_type: Any
-) -> tuple[Marks, tuple[Program, Program, Residuals]]:
-    """Which leaves of the state are held in every step, a step as a program, without its effects too, its pullback."""
-    leaf, outside = space.is_leaf, jax.tree.leaves(release(f))
-
-    def attempt(held: Marks) -> tuple[Marks, tuple[Program, Program, Residuals]]:
-        made: list[Any] = []
-
-        def forward(s: Any) -> Any:
-            y, pb = space.eval(rep, f, remark(s, held, leaf))
-            after, narrowed = widening(y, state_type, leaf)
-            stays = tuple(h and now for h, now in zip(held, marks(after, leaf), strict=True))
-            made[:] = [stays, None]
-            if stays != held:
-                return ()
-            after = remark(release(after), held, leaf)
-
-            def pull(g_s: dict[int, Cotangent], _: dict[int, Cotangent]) -> Any:
-                g_f, g_s = parts(pb(narrowed(placed(g_s, after, leaf))))
-                return present(g_f, f, leaf), present(g_s, state, leaf), {}
-
-            residuals = Residuals(pull, (structs(after, leaf), {}), outside, (), opened=True)
-            made[:] = [stays, residuals]
-            return release(after), residuals.kept
-
-        tape = Tape(forward, release(state))
-        stays, residuals = made
-        return stays, (tape.giving(tape.result), tape.giving(tape.result, silent=True), residuals)
-
-    return _held.of((space, *described((f, state), leaf)), marks(state, leaf), attempt)
 
 
 type Run = tuple[list[Any], Callable[[Callable[..., Any], Any], Any]]  # the last state, and what runs blocks backwards

@@ -20,14 +20,12 @@ import jax
 import jax.numpy as jnp
 
 from combinators.context import Context
-from combinators.types import is_discrete, leaf_type
 from combinators.values import Closure
 from compile_ccc.jaxprs.recorder import added
 from tangents.cotangents.calls import Calls
 
 type Cotangent = Any  # ZERO, an array, a Sparse or Calls
 type LinearMap = Callable[[Cotangent], Cotangent]
-type IsLeaf = Callable[[Any], bool]  # what a tangent space takes as one leaf of a primal, beside arrays
 
 
 class _Zero:
@@ -91,20 +89,6 @@ class Held:
     value: Any
 
 
-def hold(x: Any, is_leaf: IsLeaf) -> Any:
-    """Marks every leaf of a primal."""
-    return jax.tree.map(
-        lambda leaf: leaf if isinstance(leaf, Held) else Held(leaf),
-        x,
-        is_leaf=is_leaf,
-    )
-
-
-def hold_discrete(x: Any, is_leaf: IsLeaf) -> Any:
-    """Marks the leaves whose tangent space is the unit."""
-    return jax.tree.map(lambda leaf: Held(leaf) if not is_leaf(leaf) and _discrete(leaf) else leaf, x, is_leaf=is_leaf)
-
-
 def release(x: Any) -> Any:
     """The primal without its marks."""
     return jax.tree.map(_released, x)
@@ -113,27 +97,6 @@ def release(x: Any) -> Any:
 def _released(leaf: Any) -> Any:
     value = leaf.value if isinstance(leaf, Held) else leaf
     return release(value) if isinstance(value, Closure) else value
-
-
-def activate(x: Any, is_leaf: IsLeaf) -> Any:
-    """The primal with only its discrete leaves marked."""
-    return hold_discrete(release(x), is_leaf)
-
-
-def marks(x: Any, is_leaf: IsLeaf) -> tuple[bool, ...]:
-    """Which leaves of a primal are held."""
-    return tuple(isinstance(leaf, Held) for leaf in jax.tree.leaves(x, is_leaf=is_leaf))
-
-
-def remark(x: Any, held: tuple[bool, ...], is_leaf: IsLeaf) -> Any:
-    """A released primal with these marks on its leaves."""
-    leaves, form = jax.tree.flatten(x, is_leaf=is_leaf)
-    return form.unflatten([Held(leaf) if h else leaf for leaf, h in zip(leaves, held, strict=True)])
-
-
-def is_active(x: Any, is_leaf: IsLeaf) -> bool:
-    """Whether some leaf of a primal is not held."""
-    return not all(marks(x, is_leaf))
 
 
 def split(g: Cotangent, ctx: Any) -> tuple[Cotangent, Cotangent]:
@@ -154,7 +117,3 @@ def pair(g: Cotangent, h: Cotangent) -> Cotangent:
 def parts(g: Cotangent) -> tuple[Cotangent, Cotangent]:
     """The two components of the cotangent of a pair."""
     return (ZERO, ZERO) if g is ZERO else (g.part(0), g.part(1))
-
-
-def _discrete(leaf: Any) -> bool:
-    return not isinstance(leaf, Held) and is_discrete(leaf_type(leaf))

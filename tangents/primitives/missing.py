@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from combinators.errors import LeakedFunctionError, NotDifferentiableError
 from combinators.origins import source_line
-from combinators.terms import Call, Primitive, Term, While, parts
+from combinators.terms import Call, Primitive, While, subterms
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit, of_a_rule
 from tangents.rows.page import REFUSED
@@ -29,8 +29,11 @@ _SEARCHES = {  # functions of JAX that halve an interval until the result is in 
 
 
 def check_searched(term: Call) -> None:
-    """Raises `NotDifferentiableError` for a function of JAX whose derivative is not that of the steps that it takes."""
-    if (hint := _SEARCHES.get(term.name)) and _goes_on_until(term.body):
+    """Raises `NotDifferentiableError` for a function of JAX whose derivative is not that of the steps that it takes.
+
+    It has a loop that ends by a condition, which a function of that name of the user's may not have.
+    """
+    if (hint := _SEARCHES.get(term.name)) and any(isinstance(f, While) for f in subterms(term.body)):
         raise NotDifferentiableError(
             f"{term.name} has no derivative",
             expected="a function that is worked out by operations with derivatives",
@@ -38,18 +41,6 @@ def check_searched(term: Call) -> None:
             line=source_line(term),
             hint=hint,
         )
-
-
-def _goes_on_until(term: Term) -> bool:
-    """Whether a term has a loop that ends by a condition, which a function of that name of the user's may not have."""
-    waiting, seen = [term], set[int]()
-    while waiting:
-        if isinstance(part := waiting.pop(), While):
-            return True
-        if id(part) not in seen:
-            seen.add(id(part))
-            waiting += parts(part)
-    return False
 
 
 def reason(error: Exception) -> str:

@@ -104,7 +104,7 @@ def _push_quotient(tangents: Sequence[Any], y: Any, a: Any, b: Any) -> Any:
     """(da - y db) / b, or -a db / b² where a has no tangent"""
     da, db = tangents
     if da is ZERO:
-        return ZERO if db is ZERO else lax.mul(lax.mul(lax.neg(db), a), _inverse_square(b))
+        return lax.mul(lax.mul(lax.neg(db), a), _inverse_square(b))
     return lax.div(da if db is ZERO else lax.sub(da, lax.mul(db, y)), b)
 
 
@@ -252,8 +252,6 @@ def _sign(g: Any, y: Any, x: Any) -> Any:
 
 
 def _sign_push(tangents: Any, y: Any, x: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO
     turn = _turned(tangents[0], y, x)
     return lax.mul(lax.complex(lax.full_like(turn, 0), turn), y)
 

@@ -91,8 +91,6 @@ def _top_k(g: Any, y: Any, x: Any, *, axis: int, **_: Any) -> Any:
 
 
 def _top_k_push(tangents: Any, y: Any, x: Any, *, axis: int, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO, ZERO
     places, mode = lax.expand_dims(y[1], (x.ndim,)), _IN_BOUNDS
     return lax.gather(tangents[0], places, slice_sizes=(1,) * x.ndim, mode=mode, **_entries(x, axis)), ZERO
 

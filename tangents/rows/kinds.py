@@ -13,8 +13,9 @@ y is the result, g its cotangent.  What a row mentions is what is kept for the b
 A row names the parameters that it covers, and the value of what it covers at one only: `knows("axes", sharding=None)`.
 With any other parameter, or value, it does not hold, so a parameter of tomorrow's JAX is never passed over in silence.
 
-Tangents that are zero are `ZERO`.  Of a primitive with several results, y is a tuple, g a `Sparse` by position and the
-pushforward's value a tuple.  Complex matrices are transposed without conjugation, as JAX does.
+Tangents that are zero are `ZERO`; a pushforward is asked for where one is not.  Of a primitive with several results, y
+is a tuple, g a `Sparse` by position and the pushforward's value a tuple.  Complex matrices are transposed without
+conjugation, as JAX does.
 """
 
 from __future__ import annotations
@@ -131,8 +132,7 @@ def elementwise(*scales: Callable[..., Any], keeps: str, complex: bool = False, 
         return [fit(scales[i](g, y, *arguments, **params), arguments[i]) for i in asked]
 
     def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
-        t = total(scales[i](t, y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO)
-        return t if t is ZERO else widened(t, y)
+        return widened(total(scales[i](t, y, *arguments, **params) for i, t in enumerate(tangents) if t is not ZERO), y)
 
     return Rule("elementwise", pull, push, keeps, parameters, complex)
 
@@ -153,15 +153,12 @@ def linear(
     """
 
     def push(tangents: Sequence[Any], y: Any, /, *arguments: Any, **params: Any) -> Any:
-        given = [i for i, t in enumerate(tangents) if t is not ZERO]
-        if not given:
-            return ZERO
         params.update(instead)
         if jointly:
             zipped = zip(arguments, tangents, strict=True)
             return run(name, *(x if is_discrete(type_of(x)) else dense(t, x) for x, t in zipped), **params)
         at = lambda i: (*arguments[:i], tangents[i], *arguments[i + 1 :])
-        return total(run(name, *at(i), **params) for i in given)
+        return total(run(name, *at(i), **params) for i, t in enumerate(tangents) if t is not ZERO)
 
     return Rule("linear", pull, push, keeps, parameters, True, where)
 
@@ -177,9 +174,8 @@ def run(name: str, *arguments: Any, **params: Any) -> Any:
 
 
 def total(tangents: Any) -> Any:
-    """The sum of tangents; `ZERO` if there are none."""
-    terms = list(tangents)
-    return reduce(lax.add, terms) if terms else ZERO
+    """The sum of tangents, of which there is one at least."""
+    return reduce(lax.add, tangents)
 
 
 def dense(t: Any, x: Any) -> Any:

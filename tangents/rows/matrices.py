@@ -31,9 +31,8 @@ def _solve(a: Any, b: Any, **how: Any) -> Any:
 
 def triangle(x: Any, lower: bool, strictly: bool = False) -> Any:
     """The triangle of matrices."""
-    rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
-    beyond, edge = (rows, columns) if lower else (columns, rows)
-    return lax.select(lax.gt(beyond, edge) if strictly else lax.ge(beyond, edge), x, lax.full_like(x, 0))
+    beyond, edge = places(x)[:: 1 if lower else -1]
+    return on(lax.gt(beyond, edge) if strictly else lax.ge(beyond, edge), x)
 
 
 def transposed(x: Any) -> Any:
@@ -43,9 +42,14 @@ def transposed(x: Any) -> Any:
 
 def _half(x: Any) -> Any:
     """Φ: what is below the diagonal, and half of the diagonal."""
-    rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
+    rows, columns = places(x)
     weight = lambda value: lax.full_like(x, value)
     return lax.mul(x, lax.select(lax.gt(rows, columns), weight(1), on(lax.eq(rows, columns), weight(0.5))))
+
+
+def places(x: Any) -> tuple[Any, Any]:
+    """The row and the column of each entry of matrices."""
+    return tuple(lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))  # type: ignore[return-value]
 
 
 def on(condition: Any, x: Any) -> Any:
@@ -63,8 +67,6 @@ def _cholesky(g: Any, factor: Any, a: Any, **_: Any) -> Any:
 
 
 def _cholesky_push(tangents: Any, factor: Any, a: Any, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO
     factor = triangle(factor, lower=True)
     below = triangle(tangents[0], lower=True)
     t = lax.add(below, transposed(triangle(below, lower=True, strictly=True)))
@@ -93,8 +95,7 @@ def _solved_push(tangents: Any, x: Any, a: Any, b: Any, **how: Any) -> Any:
         one, other = (da, x) if how["left_side"] else (x, da)
         flip = how["transpose_a"]
         da = lax.neg(product(one, other, int(how["left_side"] and flip), int(how["left_side"] or not flip)))
-    right = total(t for t in (da, db) if t is not ZERO)
-    return ZERO if right is ZERO else _solve(a, right, **how)
+    return _solve(a, total(t for t in (da, db) if t is not ZERO), **how)
 
 
 def _square_fft(x: Any, *, fft_type: Any, **_: Any) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 from jax import lax
 from jax.extend.core import primitives
 
-from tangents.cotangents.sparse import ZERO
 from tangents.rows.kinds import Rule, each, general, knows, linear, number, run
 
 
@@ -30,8 +29,6 @@ def _extremum(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
 
 
 def _extremum_push(tangents: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO
     here, count = _attained(y, x, axes)
     return lax.div(lax.reduce_sum(lax.mul(tangents[0], here), axes), count)
 
@@ -54,7 +51,7 @@ def _product(g: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
 
 
 def _product_push(tangents: Any, y: Any, x: Any, *, axes: Any, **_: Any) -> Any:
-    return ZERO if tangents[0] is ZERO else lax.reduce_sum(lax.mul(tangents[0], _others(x, axes)), axes)
+    return lax.reduce_sum(lax.mul(tangents[0], _others(x, axes)), axes)
 
 
 _WINDOWS = knows("window_dimensions window_strides padding base_dilation window_dilation")
@@ -87,8 +84,6 @@ def _window_extremum(name: str, select: Any) -> Rule:
         return run("select_and_scatter_add", g, x, select_prim=select, **windows)
 
     def push(tangents: Any, y: Any, x: Any, **p: Any) -> Any:
-        if tangents[0] is ZERO:
-            return ZERO
         return run("select_and_gather_add", tangents[0], x, select_prim=select, **p)
 
     return general(each(pullback), push, "the argument", _WINDOWS, where=_undilated)

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from jax import lax
 
 from tangents.cotangents.sparse import ZERO
 from tangents.rows.kinds import Rule, general, is_complex, knows, total
-from tangents.rows.matrices import on, product, transposed, triangle
+from tangents.rows.matrices import on, places, product, transposed, triangle
 
 
 def _adjoint(x: Any) -> Any:
@@ -59,8 +58,7 @@ def _along(v: Any, x: Any, axis: int) -> Any:
 
 def _diagonal(x: Any) -> Any:
     """Which entries of square matrices are on the diagonal."""
-    rows, columns = (lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))
-    return lax.eq(rows, columns)
+    return lax.eq(*places(x))
 
 
 def _spread(v: Any, like: Any) -> Any:
@@ -109,8 +107,6 @@ def _eigh(asked: Sequence[int], g: Any, y: Any, a: Any, *, lower: bool, **_: Any
 
 
 def _eigh_push(tangents: Any, y: Any, a: Any, *, lower: bool, **_: Any) -> Any:
-    if tangents[0] is ZERO:
-        return ZERO, ZERO
     vectors, values = y
     inner = _times(_adjoint(vectors), _hermitian(tangents[0], lower), vectors)
     return _times(vectors, _by_gaps(inner, values)), _gathered(inner)
@@ -149,8 +145,6 @@ def _svd(asked: Sequence[int], g: Any, y: Any, a: Any, **_: Any) -> list[Any]:
 
 def _svd_push(tangents: Any, y: Any, a: Any, **_: Any) -> Any:
     t = tangents[0]
-    if t is ZERO:
-        return ZERO, ZERO, ZERO
     s, u, vt = y
     squares = lax.mul(s, s)
     symmetric = lambda x: lax.add(x, _adjoint(x))

@@ -73,14 +73,14 @@ def row_at(row: Row | Constant | None, arguments: tuple[Any, ...], params: Mappi
 
 
 def push_of(row: Row) -> Push:
-    """The pushforward of a row; that of a tuple of pullbacks is their transpose."""
-    if isinstance(row, Rule):
-        return row.push
+    """The pushforward of a row, `ZERO` where all tangents are; that of a tuple of pullbacks is their transpose."""
 
-    def push(tangents: Any, y: Any, *arguments: Any, **params: Any) -> Any:
+    def push(tangents: Any, y: Any, /, *arguments: Any, **params: Any) -> Any:
         given = [i for i, t in enumerate(tangents) if t is not ZERO]
-        if not given or row == ():
+        if not given:
             return ZERO
+        if isinstance(row, Rule):
+            return row.push(tangents, y, *arguments, **params)
         pull = lambda g: [row[i](g, y, *arguments, **params) for i in given]
         (tangent,) = jax.linear_transpose(pull, y)([tangents[i] for i in given])
         return tangent

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from combinators.edges import flags, real
+from combinators.edges import flags, one_of, real, whole
 from combinators.errors import ArgumentError
 from combinators.terms import Const
 from combinators.types import Tensor, no_types, type_of
@@ -24,7 +24,7 @@ from tangents.api.derivatives import vjp
 from tangents.cotangents.calls import Block, Calls
 from tangents.solving.coupled import Coupled
 from tangents.solving.runge_kutta import METHODS, Equation, Method, solve, weighed
-from tangents.solving.unknowns import applicable, no_report, positive, precision, unknowns
+from tangents.solving.unknowns import applicable, no_report, precision, unknowns
 
 
 def odeint(
@@ -57,7 +57,8 @@ def odeint(
     Raises `ArgumentError` for arguments that do not fit, and for options that the method does not have.
     """
     flags(report=report)
-    chosen = _chosen(method)
+    one_of("method", method, METHODS, '"rk4" takes equal steps, "dopri" steps that keep their errors within tolerances')
+    chosen = METHODS[method]
     count = _count(method, steps, max_steps)
     y0 = unknowns(y0, "y0")
     t0, t1 = _times(y0, t0, t1)
@@ -156,17 +157,6 @@ def _times(y0: Any, t0: Any, t1: Any) -> tuple[Any, Any]:
     return jnp.asarray(t0, dtype), jnp.asarray(t1, dtype)
 
 
-def _chosen(method: Any) -> Method:
-    if isinstance(method, str) and method in METHODS:
-        return METHODS[method]
-    raise ArgumentError(
-        "there is no such method",
-        expected=" or ".join(map(repr, METHODS)),
-        got=repr(method),
-        hint='"rk4" takes equal steps, "dopri" steps that keep their errors within tolerances',
-    )
-
-
 def _count(method: str, steps: Any, max_steps: Any) -> int:
     """The number of steps, or of those that may be tried."""
     options = {"steps": steps, "max_steps": max_steps}
@@ -176,7 +166,7 @@ def _count(method: str, steps: Any, max_steps: Any) -> int:
             f"the method {method!r} has no option {other}", expected=name, got=f"{other}={options[other]!r}",
             hint='method="rk4" takes so many `steps`; method="dopri" as many as it needs, below `max_steps`',
         )  # fmt: skip
-    return METHODS[method].count if options[name] is None else positive(options[name], name)
+    return METHODS[method].count if options[name] is None else whole(name, options[name], 1)
 
 
 def _tolerance(name: str, given: Any, method: Method, y0: Any) -> float:

@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from combinators.edges import flags
+from combinators.edges import flags, whole
 from combinators.types import Opaque
 from combinators.values import Closure
 from tangents.api.custom import custom
 from tangents.api.derivatives import grad, vjp
 from tangents.solving.coupled import Coupled, groups
-from tangents.solving.unknowns import Report, applicable, no_report, positive, unknowns
+from tangents.solving.unknowns import Report, applicable, no_report, unknowns
 
 type _Step = Callable[[Any, Any], tuple[Any, Any, Any]]  # (f, x) ↦ (the next x, the residual, whether that is right)
 type _Equation = Callable[[Any, Any], Any]  # (Jᵀ, g) ↦ v
@@ -63,7 +63,7 @@ def argmin(f: Any, x0: Any, steps: int = 100, report: bool = False) -> Any:
 
 def _implicit(step: _Step, rule: _Equation, what: str, f: Any, x0: Any, steps: int, report: bool) -> Any:
     """The solution of an equation by an iteration, with the pullback that follows from the equation alone."""
-    steps = min(positive(steps, "steps"), np.iinfo(np.int32).max)
+    steps = min(whole("the number of steps", steps, 1), np.iinfo(np.int32).max)
     flags(report=report)
     x0 = unknowns(x0, "start")
     f = applicable(f, (x0,), x0, what)

@@ -82,15 +82,3 @@ def applicable(f: Any, arguments: tuple[Any, ...], like: Any, what: str) -> Any:
             hint="a solver's function gives a pytree of the structure, shapes and dtypes of the start",
         )
     return f
-
-
-def positive(count: Any, name: str) -> int:
-    """The count, an integer from 1 on.  Raises `ArgumentError` for all else."""
-    if isinstance(count, int | np.integer) and not isinstance(count, bool) and count > 0:
-        return int(count)
-    raise ArgumentError(
-        f"{name} is no number of steps",
-        expected="an int from 1 on",
-        got=repr(count),
-        hint="it is part of the program, so no traced number can stand for it",
-    )

@@ -14,6 +14,7 @@ from combinators.context import extend
 from combinators.terms import Curry
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls
+from tangents.cotangents.leaves import ARRAYS
 from tangents.cotangents.sparse import Cotangent, pair, split
 from tangents.spaces.functions import code_of
 from tangents.spaces.listing import pull_calls
@@ -39,8 +40,7 @@ def eval(rep: Representation, f: Any, x: Any) -> Represented:
 
 def of_calls(rep: Representation, f: Closure, calls: Calls) -> Cotangent:
     """What the function captured gets its cotangent from the calls, as it does by figure 3."""
-    return pull_calls(rep, _nothing, f.code, f.environment, calls)
+    return pull_calls(rep, ARRAYS, f.code, f.environment, calls)
 
 
-_nothing = ().__contains__  # is a leaf beside arrays
-ENVIRONMENT = Space("environment", curry, eval, _nothing, of_calls)
+ENVIRONMENT = Space("environment", curry, eval, ARRAYS.is_leaf, of_calls)

@@ -8,23 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
-import numpy as np
-from jax import dtypes
 
 from combinators.depth import check_values
 from combinators.edges import one_of
-from combinators.errors import ArgumentError, DiffcurryError
-from combinators.meaning.conform import stands_for
-from combinators.records import as_records
-from combinators.sums import TAG
+from combinators.errors import ArgumentError
+from combinators.meaning.conform import described, stands_for
 from combinators.terms import Term
 from combinators.types import Tensor, is_discrete, require_values, type_of
-from combinators.values import Closure
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.leaves import symbolic, zero_leaf
-from tangents.cotangents.sparse import Cotangent, Held, IsLeaf, release
+from tangents.cotangents.leaves import zero_leaf
+from tangents.spaces.edges import component, is_tag, require_zero
 from tangents.spaces.environment import ENVIRONMENT
 from tangents.spaces.functions import is_unknown, require_known
 from tangents.spaces.listing import LIST
@@ -129,116 +123,3 @@ def _inner_leaf(g: Any, t: Any) -> Any:
 
 def _is_calls(value: Any) -> bool:
     return isinstance(value, Calls)
-
-
-def require_zero(t: Any, type: Tensor, name: str) -> None:
-    """Raises `ArgumentError` for what is no zero tangent, or cotangent, of a discrete leaf of this type.
-
-    Zeros are None, `float0`, and zeros of any dtype.  Of traced values only the dtype is known: a discrete one.
-    """
-    if t is None or (isinstance(t, tuple) and not t):
-        return
-    require_values(t)
-    got = type_of(t)
-    if not (isinstance(got, Tensor) and got.shape in ((), type.shape) and _is_zero(t, got.dtype)):
-        raise ArgumentError(
-            f"{name} of what is discrete is not zero",
-            expected=f"None, float0, or zeros: {type} has no other tangents",
-            got=f"{t!r}",
-            hint="integers, truth values and keys do not vary: pass a float, such as 2.0 for 2, to move along it",
-        )
-
-
-def _is_zero(t: Any, dtype: Any) -> bool:
-    if dtype == dtypes.float0:
-        return True
-    if isinstance(t, jax.core.Tracer):
-        return not jnp.issubdtype(dtype, np.inexact)
-    return not jnp.issubdtype(dtype, dtypes.extended) and not np.any(np.asarray(t))
-
-
-def from_public(g: Any, y: Any, is_leaf: IsLeaf, name: str = "a cotangent") -> Cotangent:
-    """The symbolic form of a cotangent that a user gives for the primal y; errors call it by the name.
-
-    Raises `ArgumentError` if it has not the structure of y, or a leaf of another shape or dtype.
-    """
-    primals, form = jax.tree_util.tree_flatten_with_path(y, is_leaf=is_leaf)
-    try:
-        cotangents = form.flatten_up_to(as_records(g))
-    except (ValueError, TypeError):
-        path, primal, part = misfit(y, as_records(g), is_leaf)
-        raise ArgumentError(
-            f"{component(path)}{name} has not the structure of its primal",
-            expected=type_of(release(primal)),
-            got=described(part),
-            hint="a cotangent has the structure, shapes and dtypes of its primal: no part of it stands for several",
-        ) from None
-    checked = [_leaf(c, x, path, name) for c, (path, x) in zip(cotangents, primals, strict=True)]
-    return symbolic(form.unflatten(checked), y, is_leaf)
-
-
-def misfit(x: Any, given: Any, is_leaf: IsLeaf, path: tuple[Any, ...] = ()) -> tuple[Any, Any, Any]:
-    """The first component of x for which a part of another structure is given: its path, itself, and that part."""
-    pairs, form = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda node: node is not x)
-    try:
-        parts = form.flatten_up_to(given)
-    except (ValueError, TypeError):
-        return path, x, given
-    for (key, component), part in zip(pairs, parts, strict=True):
-        try:
-            jax.tree.structure(component, is_leaf=is_leaf).flatten_up_to(part)
-        except (ValueError, TypeError):
-            return misfit(component, part, is_leaf, (*path, *key))
-    return path, x, given
-
-
-def is_tag(path: tuple[Any, ...]) -> bool:
-    """Whether the tag of a sum stands here, which of a tangent of a sum says that of which alternative it is."""
-    return bool(path) and path[-1] is TAG
-
-
-def component(path: tuple[Any, ...]) -> str:
-    """The words in front of the name of a value which say that a component of it is meant; none for all of it."""
-    return f"the component {jax.tree_util.keystr(path, simple=True, separator='.')} of " if path else ""
-
-
-def described(value: Any) -> str:
-    """What a value is, for errors: its type, or itself if it has none."""
-    try:
-        return repr(type_of(value))
-    except DiffcurryError:
-        return repr(value)
-
-
-def _leaf(cotangent: Any, primal: Any, path: tuple[Any, ...], name: str) -> Any:
-    name = component(path) + name
-    match primal:
-        case Held(value):
-            if isinstance(type := type_of(release(value)), Tensor) and is_discrete(type) and not is_tag(path):
-                require_zero(cotangent, type, name)
-            return cotangent
-        case Closure():
-            if isinstance(cotangent, Calls):
-                return cotangent
-            raise ArgumentError(
-                f"{name} is no Calls, the list cotangent of a function",
-                expected="Calls(...)",
-                got=repr(cotangent),
-                hint="Calls(Block(x, g)) is one call at x with the cotangent g, Calls() is zero",
-            )
-        case _:
-            return converted(cotangent, type_of(primal), name)
-
-
-def converted(t: Any, expected: Tensor, name: str) -> Any:
-    """A tangent or cotangent, that errors call by the name, as an array of this type, which numbers become."""
-    require_values(t)
-    got = type_of(t)
-    if stands_for(got, expected):
-        return jnp.asarray(t, expected.dtype)
-    raise ArgumentError(
-        f"{name} has not the type of its primal",
-        expected=expected,
-        got=str(got),
-        hint="it has the shape and dtype of its primal, in which complex numbers are no real ones",
-    )

@@ -13,14 +13,15 @@ from typing import Any
 from combinators.terms import Curry, Id, Term
 from combinators.values import Closure
 from tangents.cotangents.calls import Calls
-from tangents.cotangents.sparse import Cotangent, IsLeaf, LinearMap
+from tangents.cotangents.leaves import IsLeaf, Primals
+from tangents.cotangents.sparse import Cotangent, LinearMap
 
 type Represented = tuple[Any, LinearMap]  # a primal with held leaves marked, and its pullback
 type Representation = Callable[[Term, Any], Represented]  # rep-function of a term
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class Space(Primals):
     """`name`; `curry(rep, term, x)` and `eval(rep, f, x)`; `is_leaf(v)`: whether a function value is one leaf.
 
     `of_calls(rep, f, calls)`: the cotangent of a function of which these are the calls, and their cotangents.

@@ -14,9 +14,8 @@ from compile_ccc.jaxprs.recording import record, recorded, row_types
 from tangents.at_once.contractions import masked
 from tangents.at_once.once import Once
 from tangents.at_once.steps import Step
-from tangents.cotangents.leaves import placed, present, structs
 from tangents.cotangents.residuals import Residuals
-from tangents.cotangents.sparse import marks, parts, release, remark
+from tangents.cotangents.sparse import parts, release
 from tangents.spaces.space import Representation, Space
 from tangents.trees.ways import Found, Rows, Way
 
@@ -34,25 +33,25 @@ class Nodes:
         self, rep: Representation, space: Space, way: Way, c: Constructor, f: Any, forest: Any, type: Type,
         held: tuple[bool, ...],
     ):  # fmt: skip
-        leaf, payload = space.is_leaf, forest.payloads[c.name]
-        of_payload, payload_form = marks(payload, leaf), jax.tree.structure(release(payload))
+        payload = forest.payloads[c.name]
+        of_payload, payload_form = space.marks(payload), jax.tree.structure(release(payload))
         form, self.held = jax.tree.structure(type), held
         reads, self._writes = way.sides(c)
 
         def forward(read: list[Rows], own: Rows) -> Any:
-            values = [remark(form.unflatten(rows), held, leaf) for rows in read]
-            x = way.domain(c, values, remark(payload_form.unflatten(own), of_payload, leaf))
+            values = [space.remark(form.unflatten(rows), held) for rows in read]
+            x = way.domain(c, values, space.remark(payload_form.unflatten(own), of_payload))
             y, pb = space.eval(rep, f, x)
-            of_sides = zip(*(marks(value, leaf) for value in way.written(c, y)), strict=True)
+            of_sides = zip(*(space.marks(value) for value in way.written(c, y)), strict=True)
             self.stays = tuple(h and all(now) for h, now in zip(held, of_sides, strict=True))
-            y = remark(release(y), held * self._writes, leaf)
+            y = space.remark(release(y), held * self._writes)
 
             def pull(g: Found) -> tuple[Found, Found]:
-                g_f, g_x = parts(pb(placed(g, y, leaf)))
-                return present(g_f, f, leaf), present(g_x, x, leaf)
+                g_f, g_x = parts(pb(space.placed(g, y)))
+                return space.present(g_f, f), space.present(g_x, x)
 
             outside, inputs = jax.tree.leaves(release(f)), jax.tree.leaves((read, own))
-            self.residuals = Residuals(pull, (structs(y, leaf),), outside, inputs, opened=True)
+            self.residuals = Residuals(pull, (space.structs(y),), outside, inputs, opened=True)
             return jax.tree.leaves(release(y)), self.residuals.kept
 
         of_node = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in jax.tree.leaves(type)]

@@ -22,19 +22,7 @@ from combinators.meaning.infer import carried
 from combinators.meaning.tree_types import called
 from combinators.meaning.trees import strong
 from combinators.terms import Cata, Inherit
-from tangents.cotangents.leaves import arriving, placed
-from tangents.cotangents.sparse import (
-    ZERO,
-    Cotangent,
-    Sparse,
-    is_active,
-    marks,
-    nothing,
-    parts,
-    plus,
-    release,
-    remark,
-)
+from tangents.cotangents.sparse import ZERO, Cotangent, Sparse, nothing, parts, plus, release
 from tangents.spaces.space import Representation, Represented, Space
 from tangents.trees.loops import Loops
 from tangents.trees.nodes import Nodes
@@ -47,16 +35,16 @@ def reduction(
     rep: Representation, space: Space, term: Cata | Inherit, functions: dict[str, Any], *rest: Any
 ) -> Represented:
     """The rule of cata, and that of inherit, in the tangent space of environments."""
-    leaf, (*states, forest), plain = space.is_leaf, rest, release(rest[-1])
+    (*states, forest), plain = rest, release(rest[-1])
     type = carried(term, release(functions), *release(rest))
     way, form = (Up if isinstance(term, Cata) else Down)(plain, plain.order()), jax.tree.structure(type)
     start = dict(enumerate(jax.tree.leaves(strong(release(states[0]), type)))) if states else None
-    held = tuple(marks(states[0], leaf)) if states else (True,) * form.num_leaves
+    held = tuple(space.marks(states[0])) if states else (True,) * form.num_leaves
     made = lambda c, held: Nodes(rep, space, way, c, functions[c.name], plain, type, held)
     held, nodes = _nodes(made, called(term), held)
     loops = Loops(plain, way, nodes, type)
     slots, kept = loops.forwards(start)
-    value = lambda rows: remark(form.unflatten(rows), held, leaf)
+    value = lambda rows: space.remark(form.unflatten(rows), held)
 
     def pulled(of_roots: Found, of_all: Found) -> Cotangent:
         if not (of_roots or of_all):
@@ -64,14 +52,14 @@ def reduction(
         g_functions, g_payloads = Sparse(), Sparse()
         found, of_states = loops.backwards(slots, kept, of_roots, of_all)
         for name, (of_function, of_payload) in found.items():
-            g_functions[name] = placed(of_function, functions[name], leaf)
-            g_payloads[name] = placed(of_payload, forest.payloads[name], leaf)
-        g_states = {i + 1: placed(of_states, x, leaf) for i, x in enumerate(states)}
+            g_functions[name] = space.placed(of_function, functions[name])
+            g_payloads[name] = space.placed(of_payload, forest.payloads[name])
+        g_states = {i + 1: space.placed(of_states, x) for i, x in enumerate(states)}
         return Sparse({0: g_functions, **g_states, len(rest): Sparse({"payloads": g_payloads})})
 
     if isinstance(term, Cata) and not term.every:
         roots = value([gathered(x, loops.order.roots) for x in slots.values()])
-        return roots, (lambda g: pulled(arriving(g, roots, leaf), {})) if is_active(roots, leaf) else nothing
+        return roots, (lambda g: pulled(space.arriving(g, roots), {})) if space.is_active(roots) else nothing
     rows = {name: value(own) for name, own in loops.of_constructors(loops.of_nodes(slots)).items()}
     result = forest.annotated(rows, type)
 
@@ -80,7 +68,7 @@ def reduction(
         if of_payloads is ZERO:
             return ZERO
         given = {name: parts(of_payloads.part(name)) for name in rows}
-        arrived = {name: arriving(own, rows[name], leaf) for name, (_, own) in given.items()}
+        arrived = {name: space.arriving(own, rows[name]) for name, (_, own) in given.items()}
         passed = Sparse((name, through) for name, (through, _) in given.items() if through is not ZERO)
         through = Sparse({len(rest): Sparse({"payloads": passed})}) if passed else ZERO
         return plus(pulled({}, loops.of_all(arrived)), through)

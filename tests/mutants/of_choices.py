@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from combinators import sums
-from combinators.meaning import joining, loop_types, operators
+from combinators.meaning import joining, operators
 from compile_ccc.reading import choosing
 from tangents.control import choice, loops
 from tangents.spaces import widening
@@ -32,7 +32,7 @@ MUTANTS = {
     ),
     "a loop forgets that its state may be another function": (
         "functions in turn",
-        Code(loop_types.run, "state = joined", "return state, Array(length(term, xs), output)"),
+        Code(joining.settled, "before, type = type, more(type)", "more(type); return type"),
     ),
     # and their cotangents come back
     "a function gets the cotangent of another": (
@@ -41,11 +41,11 @@ MUTANTS = {
     ),
     "a case does not take the cotangent of one function out": (
         "a chosen function",
-        Code(choice._switch, "arriving(narrow(g, y, type, leaf), y, leaf)", "arriving(g, y, leaf)"),
+        Code(choice._switch, "space.arriving(narrow(g, y, type, space), y)", "space.arriving(g, y)"),
     ),
     "a loop does not take the cotangent of its first function out": (
         "functions in turn",
-        Code(loops.loop, "narrowed(placed(g_s, state, leaf))", "placed(g_s, state, leaf)"),
+        Code(loops.loop, "narrowed(space.placed(g_s, state))", "space.placed(g_s, state)"),
     ),
     "a step does not take the cotangent of its function out": (
         "functions in turn",
@@ -72,11 +72,11 @@ MUTANTS = {
     # derivatives inside
     "an operator gives cotangents to other leaves": (
         "a derivative inside",
-        Code(rep_of_operators.operator, "enumerate(found)", "enumerate(found[::-1])"),
+        Code(rep_of_operators.between_leaves, "enumerate(found)", "enumerate(found[::-1])"),
     ),
     "an operator forgets what the function captured": (
         "a derivative inside",
-        Code(rep_of_operators.operator, "(g_leaves.part(i) for", "(g_leaves.part(i) if i else ZERO for"),
+        Code(rep_of_operators.between_leaves, "(g_leaves.part(i) for", "(g_leaves.part(i) if i else ZERO for"),
     ),
     "an operator takes the first leaf for all": (
         "a derivative inside",

@@ -92,7 +92,7 @@ MUTANTS = {
     ),
     "the right side has no cotangent": (
         "a linear system",
-        Code(solve.solve, "symbolic(v, b, leaf)", "ZERO"),
+        Code(solve.solve, "space.symbolic(v, b)", "ZERO"),
     ),
     "the map has no cotangent": ("a linear system", Code(solve.solve, "Sparse({0: g_matrix, ", "Sparse({")),
     "the tangent of the map is added": (

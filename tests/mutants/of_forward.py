@@ -89,6 +89,6 @@ MUTANTS = {
     "a Jacobian is transposed": ("a Jacobian", Code(jacobians._columns, "y=y: (y, x)", "y=y: (x, y)")),
     "a Hessian is by the first argument": (
         "a Hessian",
-        Code(jacobians._hessian, "spec.leaves(x), spec)", "replace(spec, asked=(0,)).leaves(x), spec)"),
+        Code(jacobians._hessian, "_derivatives(static,", "_derivatives((options, asked._replace(places=(0,))),"),
     ),
 }

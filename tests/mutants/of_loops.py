@@ -17,7 +17,7 @@ from tangents.at_once import contractions, once
 from tangents.at_once.steps import Step
 from tangents.control import whiles
 from tangents.progress import Progress
-from tangents.spaces import captured, listing
+from tangents.spaces import listing
 from tests.mutants.breaking import Code
 from tests.mutants.checking import Check, holds
 
@@ -149,7 +149,7 @@ MUTANTS = {
     # functions as state
     "functions of the state have no cotangents": (
         "functions as the state of a while",
-        Code(captured._listed, "isinstance(leaf, Held)", "isinstance(leaf, Held | Closure)"),
+        Code(listing._listed, "isinstance(leaf, Held)", "isinstance(leaf, Held | Closure)"),
     ),
     "the calls of what a loop gives are lost": (
         "functions as the state of a while",

@@ -59,10 +59,10 @@ CHECKS = {
 }
 
 MUTANTS = {
-    "no function is a search": ("a search of JAX's", Code(missing._goes_on_until, "return True", "return False")),
+    "no function is a search": ("a search of JAX's", Code(missing.check_searched, "isinstance(f, While)", "False")),
     "every function of the name is a search": (
         "a function with the name of a search",
-        Code(missing._goes_on_until, "return False", "return True"),
+        Code(missing.check_searched, "isinstance(f, While)", "True"),
     ),
     "any function is a policy": (
         "a function that is no policy",

@@ -11,8 +11,7 @@ from compile_ccc import fix, function, mutual
 from compile_ccc.jaxprs import windows
 from compile_ccc.recursion import blocks, codomains, compiling, guarded, machine
 from compile_ccc.recursion import mutual as mutual_module
-from tangents import value_and_grad
-from tangents.control import recursion
+from tangents import operators, value_and_grad
 from tests.mutants.breaking import Code
 from tests.mutants.checking import holds
 
@@ -210,7 +209,7 @@ MUTANTS = {
     ),
     "the pullback of a recursion forgets its functions": (
         "calls beside each other",
-        Code(recursion.recursion, "scatter((g_leaves.part(i) for i in range(len(ctx[0]))), wide, leaf)", "ZERO"),
+        Code(operators.between_leaves, "space.scatter((g_leaves.part(i) for i in range(len(ctx[0]))), x)", "ZERO"),
     ),
     "a loop runs in every lane": (
         "lanes of a recursion",

@@ -32,7 +32,7 @@ MUTANTS = {
     ),
     "a call at a constant is not recorded": (
         "a function applied to a constant",
-        Code(listing.eval, "y = activate(y, is_function)", "pass"),
+        Code(listing.eval, "y = LIST.activate(y)", "pass"),
     ),
     "curry forgets a block": (
         "a function applied twice",
@@ -53,7 +53,7 @@ MUTANTS = {
     ),
     "curry holds what was captured instead of the argument": (
         "a function applied twice",
-        Code(listing.pull_calls, "(t, hold(s, is_leaf))", "(hold(t, is_leaf), s)"),
+        Code(listing.pull_calls, "(t, space.hold(s))", "(space.hold(t), s)"),
     ),
     "curry gives the cotangent of the argument": (
         "a function applied twice",

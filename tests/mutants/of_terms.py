@@ -52,7 +52,7 @@ MUTANTS = {
     "extend forgets the value": ("lets", Code(represent._let, "plus(before, pb(last))", "before")),
     "const is active": (
         "const absorbs",
-        Code(represent.rep, "hold(value, space.is_leaf), nothing", "value, lambda g: g"),
+        Code(represent.rep, "space.hold(value), nothing", "value, lambda g: g"),
     ),
     # coproducts
     "inject takes the alternative before": (
@@ -101,29 +101,33 @@ MUTANTS = {
     ),
     "a fold is pulled back at the state after the step": (
         "a fold",
-        Code(loops.loop, "pb = step(s, x, held)", "pb = step(s, x, held); pb = step(after, x, held)[1]"),
+        Code(
+            loops.repeated,
+            "pb = step(space.remark(s, held), x)",
+            "pb = step(space.remark(s, held), x); pb = step(space.remark(release(after), held), x)[1]",
+        ),
     ),
     "a fold drops the cotangent of its elements": (
         "a fold",
-        Code(loops.loop, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
+        Code(loops.loop, "space.placed(_stacked(g_x), xs)", "ZERO"),
     ),
-    "a fold drops the cotangent of its start": ("a fold", Code(loops.loop, "placed(g_s, state, leaf)", "ZERO")),
+    "a fold drops the cotangent of its start": ("a fold", Code(loops.loop, "space.placed(g_s, state)", "ZERO")),
     "a fold runs from the first element always": (
         "a fold from the last",
         Code(loops.loop, "term.length, term.reverse, term.unroll)", "term.length, False)"),
     ),
     "a fold takes its state for constant": (
         "a fold from a constant",
-        Code(loops.loop, "tuple(h and now for", "tuple(h for"),
+        Code(loops.repeated, "tuple(h and now for", "tuple(h for"),
     ),
     "a scan drops the cotangents of its outputs": (
         "a scan",
-        Code(loops.loop, "arriving(g_outputs, outputs, leaf)", "{}"),
+        Code(loops.loop, "space.arriving(g_outputs, outputs)", "{}"),
     ),
     "a map takes the first row for the sum": ("a map", Code(loops.mapping, "jnp.sum(c, 0, dtype=c.dtype)", "c[0]")),
     "a map drops the cotangent of its elements": (
         "a map",
-        Code(loops.mapping, "placed(_stacked(g_x), xs, leaf)", "ZERO"),
+        Code(loops.mapping, "space.placed(_stacked(g_x), xs)", "ZERO"),
     ),
     "what a loop keeps is permuted": ("a scan", Code(residuals.Source.of, "(kept if", "(kept[::-1] if")),
     "what a loop has at hand is permuted": (

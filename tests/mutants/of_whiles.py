@@ -15,7 +15,7 @@ from tangents import grad
 from tangents.at_once import branches
 from tangents.control import whiles
 from tangents.forward import control as forward_loops
-from tangents.spaces import captured
+from tangents.spaces import listing
 from tests.mutants.breaking import Code
 from tests.mutants.checking import Check, holds
 
@@ -163,6 +163,6 @@ MUTANTS = {
     ),
     "the calls in a while are lost": (
         "a function of the program in a while",
-        Code(captured._listed, "Calls(Captured(present(c, opened(leaf), no_leaf), hint))", "ZERO"),
+        Code(listing._listed, "Calls(Captured(ARRAYS.present(c, _opened(leaf)), hint))", "ZERO"),
     ),
 }

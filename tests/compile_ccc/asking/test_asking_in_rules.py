@@ -153,3 +153,15 @@ def test_one_cotangent_for_several_numbers_is_still_refused():
     f.defvjp(lambda x: (x["a"] * x["b"], x), lambda x, g: (g * (1.0 if x["a"] > 0 else 2.0),))
     with pytest.raises(TypeError, match="one cotangent for the 2 numbers"):
         grad(f)({"a": 2.0, "b": 3.0})
+
+
+def test_integers_in_the_call_of_a_function_with_a_rule_stay_what_they_are():
+    through = jax.custom_jvp(jnp.round)  # whose decimals jnp has as code
+    through.defjvp(lambda primals, tangents: (jnp.round(*primals), tangents[0]))
+    scaling = jax.custom_vjp(jnp.round)
+    scaling.defvjp(lambda x, n, out: (jnp.round(x, n), n), lambda n, g: ((n + 1) * g, None, None))
+    np.testing.assert_allclose(grad(lambda x: through(x) * x)(2.34), 2.0 + 2.34, rtol=1e-6)
+    np.testing.assert_allclose(jvp(lambda x: through(x, 1) * x, (2.34,), (1.0,))[1], 2.3 + 2.34, rtol=1e-6)
+    np.testing.assert_allclose(grad(lambda x, n: through(x, n) * x)(2.34, 1), 2.3 + 2.34, rtol=1e-6)
+    np.testing.assert_allclose(grad(lambda x: scaling(x, 1) * x)(2.34), 2.3 + 2 * 2.34, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(grad(lambda x: scaling(x, 2) * x))(2.346), 2.35 + 3 * 2.346, rtol=1e-6)

@@ -106,6 +106,13 @@ def test_a_value_that_is_put_into_an_argument_is_a_number():
     assert seen == [2.0, 4.0] and not any(isinstance(v, jax.core.Tracer) for v in seen)
 
 
+def test_a_partial_application_of_jax_is_an_argument_whose_own_attributes_do_not_change():
+    scaled = jax.tree_util.Partial(lambda w, x: w * x**2, 3.0)
+    assert grad(lambda x, f: f(x))(2.0, scaled) == 12.0
+    assert grad(lambda f, x: f(x))(scaled, 2.0).args == (4.0,)
+    assert scaled.args == (3.0,) and not vars(scaled)
+
+
 def test_an_object_of_a_registered_class_is_changed():
     class Counter:
         def __init__(self, w, n):
