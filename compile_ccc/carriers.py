@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextvars import ContextVar
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import jax
@@ -241,21 +241,7 @@ def _batch(primitive: Any, operands: Any, axes: Any, batch: Any, **params: Any) 
     return (results, [0] * len(results)) if primitive.multiple_results else (results, 0)
 
 
-for _primitive in (lam_p, eval_p):
-
-    def _rule(operands: Any, axes: Any, *, _primitive: Any = _primitive, **params: Any) -> Any:
-        return _batch(_primitive, operands, axes, **params)
-
-    batching.primitive_batchers[_primitive] = _rule
-
-
-@lam_p.def_impl
-def _run_lam(*_: Any, type: Function, **__: Any) -> Any:
-    raise leaked(type)
-
-
-@eval_p.def_impl
-def _run_eval(*_: Any, type: Function, **__: Any) -> Any:
+def _run(*_: Any, type: Function, **__: Any) -> Any:
     raise leaked(type)
 
 
@@ -269,9 +255,6 @@ def _no_rule(*_: Any, type: Function, **__: Any) -> Any:
     )
 
 
-ad.primitive_jvps[lam_p] = ad.primitive_jvps[eval_p] = ad.primitive_transposes[eval_p] = _no_rule
-
-
 def _no_code(*_: Any, type: Function, **__: Any) -> Any:
     raise UnsupportedError(
         "functions are made or applied inside of an operation of JAX that hides its program, such as lax.custom_root",
@@ -282,5 +265,8 @@ def _no_code(*_: Any, type: Function, **__: Any) -> Any:
     )
 
 
-mlir.register_lowering(lam_p, _no_code)
-mlir.register_lowering(eval_p, _no_code)
+for _primitive in (lam_p, eval_p):
+    batching.primitive_batchers[_primitive] = partial(_batch, _primitive)
+    _primitive.def_impl(_run)
+    ad.primitive_jvps[_primitive] = ad.primitive_transposes[_primitive] = _no_rule
+    mlir.register_lowering(_primitive, _no_code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import is_
 from typing import Any
 
@@ -61,12 +60,6 @@ class _Told:
     answers: Answers
     captured: list[Any]
     variables: list[Variable]
-
-    @staticmethod
-    def of(found: Found) -> _Told:
-        """What it was told in the trace of this function, which was told something."""
-        assert found.traced.answers is not None
-        return _Told(found.traced.answers, list(found.captured.values), found.captured.variables)
 
     def again(self, leaves: Sequence[Any]) -> bool:
         """Whether it would be told the same.  Raises `Changed`."""
@@ -206,7 +199,11 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
     None if that cannot be said: if it is values, or what one of several functions was told of what it was given; or
     what they read is not watched, which is said once.
     """
-    told = [_Told.of(one) for one, _ in parts if one.traced.answers is not None and one.traced.answers.of_values]
+    told = [
+        _Told(answers, list(one.captured.values), one.captured.variables)
+        for one, _ in parts
+        if (answers := one.traced.answers) is not None and answers.of_values
+    ]
     if [one for one, _ in parts if one.traced.fixed]:
         return None
     if len(parts) > 1:
@@ -223,7 +220,8 @@ def _ground(parts: Sequence[tuple[Found, int]]) -> _Ground | None:
         places = [(start + place, i) for place, (met, i) in enumerate(one.traced.sources) if not met]
         variables += [(place, slots[i]) for place, i in places if i in slots]
         for variable in (slots[i] for i in slots.keys() - {i for _, i in places}):  # of which it may know the shape
-            watch.answers.append((partial(_has_type, variable, _type(variable.read())), True))
+            own = _type(variable.read())
+            watch.answers.append((lambda v=variable, own=own: _type(v.read()) == own, True))
     classes = any(one.traced.answers is not None for one, _ in parts)
     return _Ground(watch, variables, classes, told, parts[0][0].traced.order if len(parts) == 1 else ())
 
@@ -234,7 +232,7 @@ def _watch(found: Found) -> Watch:
     looked = {} if found.traced.answers is None else found.traced.answers.looked
     for variable in found.captured.variables if looked else ():
         if (kind := looked.get(variable.slot)) is not None:
-            watch.answers.append((partial(_kind, variable), kind))
+            watch.answers.append((lambda v=variable: type(v.read()), kind))
     return watch
 
 
@@ -250,14 +248,6 @@ def _tell(read: Watch, f: Any) -> None:
 
 def _has_functions(x: Any) -> bool:
     return any(map(is_closure, jax.tree.leaves(x, is_leaf=is_closure)))
-
-
-def _kind(variable: Variable) -> type:
-    return type(variable.read())
-
-
-def _has_type(variable: Variable, type: Any) -> bool:
-    return _type(variable.read()) == type
 
 
 def _type(leaf: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, assert_never
 
 from combinators import terms
@@ -85,17 +86,17 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
-            return x, _composed(pullbacks)
+            return x, partial(_composed, pullbacks)
         case terms.Prod(_, form):
             shared, places = _shared(term, space.shares)
             if places and isinstance(x, Context):
-                return form.unflatten([x[i] for i in places]), _rearranged(_keys(form), places)
+                return form.unflatten([x[i] for i in places]), partial(_rearranged, _keys(form), places)
             return _product(space, term, x) if shared is term else rep(space, shared, x)
         case terms.Proj(key):
-            return component(x, key, term), _placed(x, key)
+            return component(x, key, term), partial(_placed, _key(x, key))
         case terms.Extend(e):
             y, pb = rep(space, e, x)
-            return extend(x, y), _let(pb, x)
+            return extend(x, y), partial(_let, pb, x)
         case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case terms.Eval():
@@ -154,24 +155,18 @@ def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
     return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x, hint)
 
 
-def _composed(pullbacks: list[LinearMap]) -> LinearMap:
+def _composed(pullbacks: list[LinearMap], g: Cotangent) -> Cotangent:
     """(f >> g) a = (c, λ gc. pbf (pbg gc))    where f a = (b, pbf) and g b = (c, pbg)"""
-
-    def pullback(g: Cotangent) -> Cotangent:
-        for pb in reversed(pullbacks):
-            if g is ZERO:
-                return ZERO
-            g = pb(g)
-        return g
-
-    return pullback
+    for pb in reversed(pullbacks):
+        if g is ZERO:
+            return ZERO
+        g = pb(g)
+    return g
 
 
-def _placed(product: Any, key: Any) -> LinearMap:
+def _placed(key: Any, g: Cotangent) -> Cotangent:
     """proj(i) (x1, ..., xn) = (xi, λ g. (0, ..., g, ..., 0))"""
-    if not (isinstance(product, Context) and key >= 0):
-        key = _key(product, key)
-    return lambda g: g if g is ZERO else Sparse({key: g})
+    return g if g is ZERO else Sparse({key: g})
 
 
 def _product(space: Space, term: terms.Prod, x: Any) -> Represented:
@@ -189,18 +184,14 @@ def _product(space: Space, term: terms.Prod, x: Any) -> Represented:
     return term.form.unflatten([y for y, _ in made]), pullback
 
 
-def _rearranged(keys: tuple[Any, ...], places: tuple[int, ...]) -> LinearMap:
+def _rearranged(keys: tuple[Any, ...], places: tuple[int, ...], g: Cotangent) -> Cotangent:
     """⟨πi, ..., πj⟩ Δ: each cotangent goes to its variable, which has the sum of those that it gets."""
-
-    def pullback(g: Cotangent) -> Cotangent:
-        found = Sparse()
-        for key, place in zip(keys, places, strict=True) if g is not ZERO else ():
-            part = g.part(key)
-            if part is not ZERO:
-                found[place] = plus(found[place], part) if place in found else part
-        return found or ZERO
-
-    return pullback
+    found = Sparse()
+    for key, place in zip(keys, places, strict=True) if g is not ZERO else ():
+        part = g.part(key)
+        if part is not ZERO:
+            found[place] = plus(found[place], part) if place in found else part
+    return found or ZERO
 
 
 @remembered(entries=2048)
@@ -220,18 +211,16 @@ def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[
     return terms.Compose((prod(Context(*bound.values())), terms.Prod(tuple(parts), term.form))), ()
 
 
-def _let(pb: LinearMap, ctx: Any) -> LinearMap:
+def _let(pb: LinearMap, ctx: Any, g: Cotangent) -> Cotangent:
     """extend(e) Δ = (Δ·y, λ (gΔ, g). gΔ + pb g)    where e Δ = (y, pb)"""
-
-    def pullback(g: Cotangent) -> Cotangent:
-        before, last = split(g, ctx)
-        return before if last is ZERO else plus(before, pb(last))
-
-    return pullback
+    before, last = split(g, ctx)
+    return before if last is ZERO else plus(before, pb(last))
 
 
 def _key(product: Any, key: Any) -> Any:
     """The key of a component as the product's own structure calls it."""
+    if isinstance(product, Context) and key >= 0:
+        return key
     if isinstance(product, Context) or (type(product) in (tuple, list) and isinstance(key, int)):
         return key % len(product)
     if not isinstance(key, int) or isinstance(product, dict):

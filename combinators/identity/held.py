@@ -19,16 +19,10 @@ def is_empty(cell: Any) -> bool:
         return True
 
 
-def cells(f: types.FunctionType) -> list[tuple[str, Any]]:
-    """The cells of a function that have a content, by the names of their variables."""
-    if f.__closure__ is None:
-        return []
-    return [pair for pair in zip(f.__code__.co_freevars, f.__closure__, strict=True) if not is_empty(pair[1])]
-
-
 def contents(f: types.FunctionType) -> dict[str, Any]:
     """What the cells of a function hold, by the names of their variables."""
-    return {name: cell.cell_contents for name, cell in cells(f)}
+    cells = zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if not is_empty(cell)}
 
 
 def held(f: types.FunctionType) -> list[Any]:

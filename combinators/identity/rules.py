@@ -12,7 +12,7 @@ import functools
 import sys
 import types
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from typing import Any
@@ -36,6 +36,7 @@ _ALIKE = _STATE | {"TraceTag", "object"}  # of JAX's, also what only says where 
 _MEMO = "cells"  # how JAX's functions call the dictionary of their earlier results
 _HELD = "Unhashable"  # how JAX holds what is static and has no hash
 _RULED = ("custom_jvp3", "custom_vjp3")
+_PARTED = frozenset({types.FunctionType, tuple, list, linear_util.WrappedFun})  # soon told from what is plain
 _MEMBER = types.MemberDescriptorType  # an attribute in a slot
 
 
@@ -82,15 +83,15 @@ def held_functions(program: Any) -> list[Any]:
         for eqn in program.eqns:
             for value in eqn.params.values():
                 kind = type(value)
-                if kind in _PLAIN or isinstance(value, np.dtype):
+                if kind in _PLAIN or not _may_hold(kind):
                     continue
                 if kind is tuple or kind is list:
-                    waiting += [p for p in value if type(p) is jex.Jaxpr] if jex.Jaxpr in map(type, value) else ()
+                    waiting += [p for p in value if type(p) is jex.Jaxpr]
                 elif kind is jex.Jaxpr:
                     waiting.append(value)
                 elif isinstance(value, FUNCTIONS):
                     functions.append(value)
-                elif _is_jaxs(kind) and callable(value) and is_dataclass(value):  # a callback of the host
+                else:  # a callback of the host
                     functions += [getattr(value, field.name) for field in fields(value)]
     if not functions:
         for inner in seen - {whole}:  # which others may hold, too
@@ -129,6 +130,13 @@ _without_functions: ByObject[Any, bool] = ByObject("programs without functions")
 _PLAIN = frozenset({types.NoneType, bool, int, float, complex, str, bytes})
 
 
+@remembered(entries=1024)
+def _may_hold(kind: type) -> bool:
+    """Whether parameters of this class are functions, or hold some."""
+    is_callback = _is_jaxs(kind) and is_dataclass(kind) and issubclass(kind, Callable)
+    return kind in (tuple, list, jex.Jaxpr) or issubclass(kind, FUNCTIONS) or is_callback
+
+
 def _cells(f: types.FunctionType, jaxs: bool) -> list[Any]:
     """What a function captures, but for the memory of JAX's."""
     return [value for name, value in contents(f).items() if not (jaxs and name == _MEMO)]
@@ -145,13 +153,13 @@ class _Walk:
         kind, numbers = type(value), self.numbers
         if kind in OWN_KEYS:
             return value
-        if isinstance(value, PLAIN):
+        if kind not in _PARTED and isinstance(value, PLAIN):
             return key_of(value)
         known = numbers.get(id(value))
         if known is not None:
             return ("again", known[0])
         numbers[id(value)] = (len(numbers), value)  # held, so that no other value takes its place
-        if kind.__name__ in _ALIKE and (kind is object or _is_jaxs(kind)):
+        if kind not in _PARTED and kind.__name__ in _ALIKE and (kind is object or _is_jaxs(kind)):
             return kind
         match value:
             case types.FunctionType():

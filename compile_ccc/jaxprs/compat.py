@@ -37,6 +37,11 @@ class Scan:
         counts = len(list(constants)), len(list(carry))
         return Scan(params["jaxpr"], *counts, params["length"], params["reverse"], params["unroll"])
 
+    def parameters(self, rows: int, outputs: int) -> dict[str, Any]:
+        """Those of an equation with so many elements and results beside the state: `of` backwards."""
+        own = {"jaxpr": self.body, "length": self.length, "reverse": self.reverse, "unroll": self.unroll}
+        return _of_loop(self.constants, self.carry, rows, outputs) | own
+
     def parts[T](self, values: Sequence[T]) -> tuple[list[T], list[T], list[T]]:
         """The constants, the state and the elements among what there is for each operand, or each input of the body."""
         return _in_three(values, self.constants, self.carry)
@@ -238,22 +243,30 @@ def _holds_rule(program: Any) -> bool:
     return _ruled.put(program, any(keeps_rule(eqn.params) for eqn in program.eqns)) if found is None else found
 
 
+def call_parameters(program: Any, name: str) -> dict[str, Any]:
+    """Those of a call of a program, as JAX writes them on the mesh that there is."""
+    sizes = len(program.invars), len(program.outvars)
+    return _of_call(*sizes, jax.sharding.get_abstract_mesh()) | {"jaxpr": program, "name": name}
+
+
 @remembered(entries=1024)
-def call_parameters(inputs: int, outputs: int, _: Any) -> dict[str, Any]:
-    """Those of a call with so many inputs and outputs, on the mesh that is the last argument, as JAX writes them."""
+def _of_call(inputs: int, outputs: int, _: Any) -> dict[str, Any]:
     return _written(jex.primitives.jit_p, jax.jit(lambda *_: [lax.neg(1.0)] * outputs), *[0.0] * inputs)
 
 
+def choice_parameters(branches: Sequence[Any], platforms: Any = None) -> dict[str, Any]:
+    """Those of a choice of these programs, as JAX writes them, if there is one for each of some platforms or not."""
+    by_platform = {} if platforms is None else {"branches_platforms": platforms}
+    return _of_choice() | {"branches": tuple(branches)} | by_platform
+
+
 @remembered(entries=1)
-def cond_parameters() -> dict[str, Any]:
-    """Those of a choice, as JAX writes them."""
+def _of_choice() -> dict[str, Any]:
     return _written(jex.primitives.cond_p, lambda p, x: [lax.cond(p, lax.neg, lax.abs, x)], True, 0.0)
 
 
 @remembered(entries=1024)
-def scan_parameters(constants: int, states: int, rows: int, outputs: int) -> dict[str, Any]:
-    """Those of a loop with so many values of each kind, as JAX writes them."""
-
+def _of_loop(constants: int, states: int, rows: int, outputs: int) -> dict[str, Any]:
     def loop(*values: Any) -> list[Any]:
         held = values[:constants]
 

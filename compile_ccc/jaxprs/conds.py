@@ -35,11 +35,12 @@ def switch(which: Any, branches: list[Callable[[], Any]]) -> Any:
     if any(t != types[0] or p.is_high or p.jaxpr.effects for t, p in zip(types, programs, strict=True)):
         return control.switch(which, [lambda p=p: inlined(p) for p in programs])
     values = {id(value): value for program in programs for value in program.constants}
-    params = {**compat.cond_parameters(), "branches": tuple(_over(program, values) for program in programs)}
+    platforms = None
     if (platform := control.platform_of(which, len(branches))) is not None:
         number = jax.core.ShapedArray((), np.dtype(np.int32))
         (which,) = recorder.append(platform.primitive, platform.params, [], [number], jex.no_effects)
-        params["branches_platforms"] = platform.params["platforms"]
+        platforms = platform.params["platforms"]
+    params = compat.choice_parameters([_over(program, values) for program in programs], platforms)
     wires = recorder.wires((which, *values.values()))
     results = recorder.append(jex.primitives.cond_p, params, wires, types[0], jex.no_effects)
     return programs[0].form.unflatten(results)

@@ -148,16 +148,6 @@ class Program:
         names = staging.names(self.name, len(self.variables), len(self.outputs))
         return jex.Jaxpr([], self.variables, self.outputs, self.equations, effects, names, is_high=self.is_high)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of a call of the program, as JAX writes them."""
-        sizes = len(self.variables), len(self.outputs)
-        return {
-            **compat.call_parameters(*sizes, jax.sharding.get_abstract_mesh()),
-            "jaxpr": self.jaxpr,
-            "name": self.name,
-        }
-
     def __call__(self, *leaves: Any) -> Any:
         """The result on the leaves of the arguments, by one call of the program's name."""
         return self.form.unflatten(self.call(leaves))
@@ -171,7 +161,7 @@ class Program:
             return stepwise(self.jaxpr, [*self.constants, *leaves])
         if not self.outputs and not self.jaxpr.effects:
             return []
-        return jex.primitives.jit_p.bind(*self.constants, *leaves, **self.parameters)
+        return jex.primitives.jit_p.bind(*self.constants, *leaves, **compat.call_parameters(self.jaxpr, self.name))
 
 
 _operands, _results, _effects = attrgetter("invars"), attrgetter("outvars"), attrgetter("effects")

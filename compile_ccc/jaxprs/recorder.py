@@ -164,7 +164,8 @@ class Recorder(jax.core.Trace):  # type: ignore[type-arg]
         wires = self.wires((*program.constants, *values))
         types = [v.aval for v in program.outputs]
         self.is_high |= program.is_high
-        return self.append(jex.primitives.jit_p, program.parameters, wires, types, program.jaxpr.effects)
+        params = compat.call_parameters(program.jaxpr, program.name)
+        return self.append(jex.primitives.jit_p, params, wires, types, program.jaxpr.effects)
 
     def copy(self, program: Program, values: Iterable[Any]) -> list[Wire]:
         """Appends the equations of a program on these operands; a value that is passed on stays the same."""

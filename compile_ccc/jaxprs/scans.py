@@ -33,16 +33,11 @@ def scan(
         again = lambda s, x: program.form.unflatten(run(program, jax.tree.leaves((s, x))))
         return control.scan(again, state, xs, length, reverse, unroll)
     steps = aval_of(rows[0]).shape[0] if rows else length or 0
-    params = compat.scan_parameters(len(program.constants), len(before), len(rows), len(out))
+    loop = compat.Scan(program.jaxpr, len(program.constants), len(before), steps, reverse, unroll)
     wires = recorder.wires((*program.constants, *before, *rows))
     types = [*(v.aval for v in after), *(_of_rows(v.aval, steps) for v in out)]
-    results = recorder.append(
-        jex.primitives.scan_p,
-        {**params, "jaxpr": program.jaxpr, "length": steps, "reverse": reverse, "unroll": unroll},
-        wires,
-        types,
-        jex.no_effects,
-    )
+    params = loop.parameters(len(rows), len(out))
+    results = recorder.append(jex.primitives.scan_p, params, wires, types, jex.no_effects)
     return form.unflatten(results[: len(before)]), out_form.unflatten(results[len(before) :])
 
 

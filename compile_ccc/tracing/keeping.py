@@ -141,7 +141,7 @@ def _watched(tracee: Tracee, levels: int, fixed: tuple[int, ...], lasting: bool,
     state = Before(roots)
     before = anew.after if state.watch.reason and anew is not None else state.watch
     held = anew is not None and before.holds()
-    around = Surroundings(tracee, state, lambda settled: _may_hold_tracers(before) and settle(roots, settled))
+    around = Surroundings(tracee, state, lambda settled: before.may_hold(jax.core.Tracer) and settle(roots, settled))
     result, ran = _observed(tracee, fixed, around)
     if asks_for_type(ran):
         result = replace(result, answers=replace(result.answers or NO_ANSWERS, looked=tracee.classes()))
@@ -165,11 +165,6 @@ def _watched(tracee: Tracee, levels: int, fixed: tuple[int, ...], lasting: bool,
     else:
         _keep(key, result, captured)
     return result
-
-
-def _may_hold_tracers(watch: Watch) -> bool:
-    """Whether a program that ran may have put tracers where this looks."""
-    return bool(watch.reason) or watch.has_notes_of(jax.core.Tracer) or not watch.holds()
 
 
 def _keep(key: Any, result: Traced, captured: Captured) -> None:

@@ -143,4 +143,4 @@ def fixed_parts(form: Any) -> Iterator[Any]:
             yield from [key for key in fixed or () if type(key) not in PLAINEST]
         elif fixed is not None and package(kind.__module__) not in QUIET:
             yield fixed
-        waiting += form.children()
+        waiting += [part for part in form.children() if part.num_nodes != part.num_leaves]  # which is no leaf

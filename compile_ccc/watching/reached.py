@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from combinators.identity.bytecode import names_of
-from combinators.identity.held import cells, wrapped
+from combinators.identity.held import contents, wrapped
 from combinators.identity.identity import constructors
 from combinators.memo import Remembered
 from combinators.values import Closure
@@ -173,11 +173,12 @@ class Walk(Places):
         if own:
             self.watch.attributes.append((f, "__code__", f.__code__))
         kept = names_of(f.__code__).noted if own else frozenset()
-        for name, cell in cells(f):
-            if not (name in kept and self.note(cell.cell_contents)):
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        for name, content in contents(f).items():
+            if not (name in kept and self.note(content)):
                 if package(f.__globals__.get("__name__")) not in QUIET:
-                    self.watch.attributes.append((cell, "cell_contents", cell.cell_contents))
-                self.push((cell.cell_contents,), held or not own)
+                    self.watch.attributes.append((cells[name], "cell_contents", content))
+                self.push((content,), held or not own)
         if f.__defaults__:
             self.watch.attributes.append((f, "__defaults__", f.__defaults__))
             self.push(f.__defaults__, held or not own)

@@ -151,10 +151,11 @@ class Watch:
             if isinstance(book, list):
                 del book[length:]
 
-    def has_notes_of(self, kind: type) -> bool:
-        """Whether something of this type was appended to a list that is not watched."""
+    def may_hold(self, kind: type) -> bool:
+        """Whether something of this type may have been put where this looks, or into a list that notes are taken in."""
         new = [list(islice(book, start, None)) for book, start in self.notebooks]
-        return True in [isinstance(part, kind) for part in jax.tree.leaves(new)]
+        noted = True in [isinstance(part, kind) for part in jax.tree.leaves(new)]
+        return noted or bool(self.reason) or not self.stands()
 
     def place(self, variable: Variable, value: Any) -> None:
         """Watches a variable."""

@@ -91,7 +91,7 @@ class called:
         leaves, form = _flatten(result, _is_aside)
         if not any(map(_is_aside, leaves)):
             return result
-        return form.unflatten([_back(leaf, self) if type(leaf) is _Aside else leaf for leaf in leaves])
+        return form.unflatten([_back(leaf, self) for leaf in leaves])
 
 
 @contextmanager

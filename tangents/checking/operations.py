@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 import jax.extend.core as jex
+from jax.interpreters import partial_eval
 
 from compile_ccc.jaxprs.compat import Scan
-from compile_ccc.jaxprs.flow import needed
 from compile_ccc.reading.reducers import inlined
 
 type Rule = Callable[[Any, list[Counter[str]]], Counter[str]]  # an equation, and what its bodies amount to, if any
@@ -35,7 +35,8 @@ def operations(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
 def live(program: Any, rule: Rule) -> Counter[str]:
     """What a jaxpr amounts to by a rule, when calls are inlined and dead code is removed."""
     total = Counter[str]()
-    for eqn in reversed(needed(program.eqns, program.outvars)[0]):
+    alive, _ = partial_eval.dce_jaxpr(program, [True] * len(program.outvars))
+    for eqn in reversed(alive.eqns):
         if (body := inlined(eqn)) is not None:
             total.update(live(body, rule))
         else:

@@ -63,6 +63,11 @@ class Block:
         argument, cotangent, valid = jax.tree.map(flat, (self.argument, self.cotangent, self.valid))
         return Block(argument, cotangent, 1, valid)
 
+    def where(self, made: Any) -> Block:
+        """The same calls if `made`; else none is valid."""
+        valid = jnp.broadcast_to(made, self.sizes)
+        return replace(self, valid=valid if self.valid is None else self.valid & made)
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of the loop axes."""
@@ -77,34 +82,24 @@ class Block:
 class Captured:
     """In the place of calls that a loop has used up: the cotangents of arrays that the function captured, by numbers.
 
-    Loops around have put `axes` in front; `valid` is that of a `Block`.  `hint` says what to write for calls that are a
-    list.
+    Loops around have put `axes` in front.  `hint` says what to write for calls that are a list.
     """
 
     found: dict[int, Any]
     hint: str
     axes: int = 0
-    valid: Any = None
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of the loop axes."""
-        return next((jnp.shape(g)[: self.axes] for g in self.found.values()), (1,) * self.axes)
+    def where(self, made: Any) -> Captured:
+        """The same cotangents if `made`; else zeros."""
+        return replace(self, found={i: jnp.where(made, g, jnp.zeros_like(g)) for i, g in self.found.items()})
 
     def total(self) -> dict[int, Any]:
         """The cotangents, summed over the loop axes."""
         axes = tuple(range(self.axes))
-
-        def summed(g: Any) -> Any:
-            if self.valid is not None:
-                made = jnp.reshape(self.valid, (*self.sizes, *(1,) * (jnp.ndim(g) - self.axes)))
-                g = jnp.where(made, g, jnp.zeros_like(g))
-            return jnp.sum(g, axes, dtype=g.dtype) if axes else g
-
-        return {i: summed(g) for i, g in self.found.items()}
+        return {i: jnp.sum(g, axes, dtype=g.dtype) if axes else g for i, g in self.found.items()}
 
 
-jax.tree_util.register_dataclass(Captured, data_fields=["found", "valid"], meta_fields=["hint", "axes"])
+jax.tree_util.register_dataclass(Captured, data_fields=["found"], meta_fields=["hint", "axes"])
 
 
 def _block(axes: int, parts: Any) -> Block:
@@ -180,11 +175,7 @@ class Calls:
                 hint="compare: x > 0.0",
             )
 
-        def masked(block: Any) -> Any:
-            valid = jnp.broadcast_to(made, block.sizes)
-            return replace(block, valid=valid if block.valid is None else block.valid & made)
-
-        return Calls(*map(masked, self.blocks))
+        return Calls(*(block.where(made) for block in self.blocks))
 
     def __repr__(self) -> str:
         return f"Calls({', '.join(map(repr, self.blocks))})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -59,23 +60,26 @@ def primitive(term: Primitive, x: Any) -> Represented:
     if True in rule.held:
         results = [Held(r) if held else r for r, held in zip(results, rule.held, strict=True)]
     y = rule.form.unflatten(results)
-    make = rule.backward
-    if make is None:
+    if rule.backward is None:
         return y, nothing
     residuals = [*arguments, *values] if rule.from_row else values[len(results) :]
+    return y, partial(_pulled, term, rule, asked if isinstance(x, tuple) else None, residuals)
 
-    def pullback(g: Cotangent) -> Cotangent:
-        arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
-        present = tuple(arrived)
-        backward = rule.known.get(present) or rule.known.setdefault(present, make(present))
-        if isinstance(backward, Refused):
-            raise missing(term, backward.reason, "reverse")
-        cotangents = run(backward, [*residuals, *arrived.values()])
-        if not isinstance(x, tuple):
-            return cotangents[0] if backward.nonzero else ZERO
-        return Sparse([(asked[i], cotangents[i]) for i in backward.nonzero]) or ZERO
 
-    return y, pullback
+def _pulled(
+    term: Primitive, rule: Programs, asked: tuple[int, ...] | None, residuals: list[Any], g: Cotangent
+) -> Cotangent:
+    """The cotangents of the arguments with these numbers; None says that there is one argument alone."""
+    arrived = {i: c for i, c in sorted(g.items()) if c is not ZERO} if isinstance(g, Sparse) else {0: g}
+    present = tuple(arrived)
+    assert rule.backward is not None
+    backward = rule.known.get(present) or rule.known.setdefault(present, rule.backward(present))
+    if isinstance(backward, Refused):
+        raise missing(term, backward.reason, "reverse")
+    cotangents = run(backward, [*residuals, *arrived.values()])
+    if asked is None:
+        return cotangents[0] if backward.nonzero else ZERO
+    return Sparse([(asked[i], cotangents[i]) for i in backward.nonzero]) or ZERO
 
 
 @remembered(entries=2048)

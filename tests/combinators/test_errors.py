@@ -58,6 +58,7 @@ TERMS = {
     "a fold that changes the dtype": (loop(C.curry(C.const(jnp.int32(1))), C.fold), one, E.LoopError, "▶ fold ◀"),
     "a fold that changes the shape": (loop(C.curry(C.const(three)), C.fold), one, E.LoopError, "▶ fold ◀"),
     "a scan whose step gives no pair": (loop(step, C.scan), one, E.LoopError, "▶ scan ◀"),
+    "a tag of no integer": (ID >> C.tag(2), one, E.CompositionError, "id >> ▶ tag(2) ◀"),
     "a sine of a function": (C.prod(C.const(double), ID) >> ADD, one, E.FunctionArithmeticError, "▶ add ◀"),
 }  # fmt: skip
 

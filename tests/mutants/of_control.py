@@ -40,8 +40,8 @@ MUTANTS = {
         "a compiled cond",
         Code(
             conds.switch,
-            "tuple(_over(program, values) for program in programs)",
-            "tuple(_over(p, values) for p in programs[::-1])",
+            "[_over(program, values) for program in programs]",
+            "[_over(p, values) for p in programs[::-1]]",
         ),
     ),
     "a branch takes its values in another order": (

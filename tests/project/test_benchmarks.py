@@ -71,9 +71,8 @@ def test_recurrent_networks_have_jax_s_gradients(cell):
     assert gradient_error(recurrent(cell, 4, 2, 3), OURS, JAX) < 1e-12
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_graphs_have_jax_s_gradients(seed):
-    problem = random_graph(60, seed)
+def test_a_random_graph_has_jax_s_gradient():
+    problem = random_graph(60)
     assert gradient_error(problem, OURS, JAX) < 1e-12
     assert jnp.isfinite(jax.grad(problem.loss)(problem.params))
 

@@ -53,6 +53,12 @@ COUNTS = {  # worked out by hand from shapes
     "a sort": (lambda v: lax.sort(v), (matrix(8),), {"sort": 8 * 3}),
     "dead code": (lambda v: (jnp.exp(v), jnp.sin(v))[1], (v,), {"sin": 3}),
     "dead code in a call": (lambda v: jax.jit(lambda v: (jnp.exp(v), jnp.sin(v)))(v)[1], (v,), {"sin": 3}),
+    "dead code in a checkpoint": (lambda v: jax.checkpoint(lambda v: (jnp.exp(v), jnp.sin(v)))(v)[1], (v,), {"sin": 3}),
+    "rows that no step reads": (
+        lambda v: lax.scan(lambda s, _: (jnp.sin(s), None), v, jnp.exp(v))[0],
+        (v,),
+        {"sin": 9},
+    ),
     "a call": (jax.jit(jnp.sin), (v,), {"sin": 3}),
     "a rule of one's own": (with_rule, (v,), {"sin": 3}),
     "a loop": (steps(jnp.sin, 1000), (v,), {"sin": 3000}),

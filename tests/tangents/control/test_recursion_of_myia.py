@@ -88,9 +88,3 @@ def test_a_tree_that_is_reduced_by_a_function(functions):
     scaled = lambda w: reduced(function(lambda x, y: w * x + y, real, real), leaves)
     # (w·1 + 2) w + w·2 + 3, so 2 w + 4
     np.testing.assert_allclose(value_and_grad(scaled, functions=functions)(0.5), (5.25, 5.0))
-
-
-def test_the_gradient_of_a_gradient_of_a_recursion():
-    """d² (x (x - 1) (x - 2)) / dx² = 6 x - 6"""
-    f = lambda x: fix(lambda f, x, n: cond(n == 0, lambda: 1.0, lambda: x * f(x - 1.0, n - 1)), C.Tensor(), I)(x, 3)
-    np.testing.assert_allclose(grad(grad(f))(4.0), 18.0)

@@ -14,12 +14,14 @@ from compile_ccc import ccc, function
 from tangents import grad
 
 SPACES = ["environment", "list"]
+F32 = C.Tensor()
+choice = C.case(lambda e, _: e[1] * e[1], lambda e, _: e[0](e[1]))
 
 
 @pytest.mark.parametrize("functions", SPACES)
 def test_a_function_that_is_made_outside_of_the_loops_around(functions):
     def loss(a, b):
-        f = function(lambda x: a * x + b, C.Tensor())
+        f = function(lambda x: a * x + b, F32)
 
         def step(s, e):
             grown = lax.while_loop(lambda z: z < 3.0, lambda z: f(z), s)
@@ -85,7 +87,7 @@ def _at_most(f, x):
 
 def test_a_bound_comes_through_the_trace():
     """f as long as x < 50, five times at most, of λx. w x: without a bound the calls of f would have no list."""
-    double = function(lambda x, w=2.0: w * x, C.Tensor())
+    double = function(lambda x, w=2.0: w * x, F32)
     assert "while[5]" in C.show(ccc(_at_most).trace(double, jnp.float32(1.0)).term)
     for start, calls in ((1.0, 5), (10.0, 3), (60.0, 0)):
         of_f, of_x = grad(_at_most, (0, 1), functions="list")(double, start)
@@ -113,3 +115,20 @@ def test_the_while_loop_of_equinox(functions, max_steps, calls):
 
     got = grad(loss, (0, 1), functions=functions)(2.0, 1.0)
     np.testing.assert_allclose(got, [calls * 2.0 ** (calls - 1), 2.0**calls])
+
+
+@pytest.mark.parametrize("functions", SPACES)
+@pytest.mark.parametrize("xs", [[0.3, -0.2, 0.5], [-0.3, -0.2]])
+def test_a_function_that_is_called_in_some_branches_only(functions, xs):
+    """Σ a/c for x > 0, else c², over xs: the calls of λy. a/y in a while are used up, and count for a where it ran."""
+
+    def loss(a, c):
+        f = function(lambda y: a / y, F32)
+        thrice = function(lambda y: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, f(s[1])), (0, y))[1], F32)
+        one = lambda x: choice(((thrice, c), C.tag(2)(x > 0.0)))
+        return jnp.sum(lax.map(one, jnp.array(xs, jnp.float32)))
+
+    ran = sum(x > 0.0 for x in xs)
+    of_a, of_c = grad(loss, (0, 1), functions=functions)(1.5, 0.75)
+    np.testing.assert_allclose(of_a, ran / 0.75, rtol=1e-6)
+    np.testing.assert_allclose(of_c, (len(xs) - ran) * 2.0 * 0.75 - ran * 1.5 / 0.75**2, rtol=1e-6)
