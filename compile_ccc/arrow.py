@@ -21,6 +21,7 @@ from combinators.meaning.infer import infer
 from combinators.terms import Compose, Const, Curry, Id, Operator, Prod, Proj, Term, parts
 from combinators.types import Type, no_types, pack
 from combinators.values import Closure
+from compile_ccc.asking.ruled_calls import undone_by
 from compile_ccc.carriers import active_traces
 from compile_ccc.dispatch import MISSED, Dispatch
 from compile_ccc.holes import Hole, functions_in, with_others
@@ -233,7 +234,7 @@ def closed_over_static(
     closure, found = located(of_others, some, places)
     if isinstance(found, Found) and found.traced.written:
         some = jax.tree.map(lambda v: v.copy() if isinstance(v, np.ndarray) else v, some)
-        write(found.traced.written)
+        undone_by(write(found.traced.written))
     return closure, some, places, found
 
 

@@ -86,7 +86,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             for f in steps:
                 x, pb = rep(space, f, x)
                 pullbacks.append(pb)
-            return x, partial(_composed, pullbacks)
+            return x, _composed(pullbacks)
         case terms.Prod(_, form):
             shared, places = _shared(term, space.shares)
             if places and isinstance(x, Context):
@@ -96,7 +96,7 @@ def rep(space: Space, term: Term, x: Any) -> Represented:
             return component(x, key, term), partial(_placed, _key(x, key))
         case terms.Extend(e):
             y, pb = rep(space, e, x)
-            return extend(x, y), partial(_let, pb, x)
+            return extend(x, y), _let(pb, x)
         case terms.Curry():
             return space.curry(lambda f, x: rep(space, f, x), term, x)
         case terms.Eval():
@@ -155,13 +155,17 @@ def _by_captures(term: Term, x: Any, hint: str = "") -> Represented:
     return by_captures(lambda f, x: rep(ENVIRONMENT, f, x), lambda x: rep(ENVIRONMENT, term, x), x, hint)
 
 
-def _composed(pullbacks: list[LinearMap], g: Cotangent) -> Cotangent:
+def _composed(pullbacks: list[LinearMap]) -> LinearMap:
     """(f >> g) a = (c, λ gc. pbf (pbg gc))    where f a = (b, pbf) and g b = (c, pbg)"""
-    for pb in reversed(pullbacks):
-        if g is ZERO:
-            return ZERO
-        g = pb(g)
-    return g
+
+    def pullback(g: Cotangent) -> Cotangent:
+        for pb in reversed(pullbacks):
+            if g is ZERO:
+                return ZERO
+            g = pb(g)
+        return g
+
+    return pullback
 
 
 def _placed(key: Any, g: Cotangent) -> Cotangent:
@@ -211,10 +215,14 @@ def _shared(term: terms.Prod, may: Callable[[Term], bool]) -> tuple[Term, tuple[
     return terms.Compose((prod(Context(*bound.values())), terms.Prod(tuple(parts), term.form))), ()
 
 
-def _let(pb: LinearMap, ctx: Any, g: Cotangent) -> Cotangent:
+def _let(pb: LinearMap, ctx: Any) -> LinearMap:
     """extend(e) Δ = (Δ·y, λ (gΔ, g). gΔ + pb g)    where e Δ = (y, pb)"""
-    before, last = split(g, ctx)
-    return before if last is ZERO else plus(before, pb(last))
+
+    def pullback(g: Cotangent) -> Cotangent:
+        before, last = split(g, ctx)
+        return before if last is ZERO else plus(before, pb(last))
+
+    return pullback
 
 
 def _key(product: Any, key: Any) -> Any:

@@ -21,7 +21,7 @@ from combinators import staging
 from combinators.errors import line_of_error
 from combinators.memo import Table
 from compile_ccc.again import Run, attempted
-from compile_ccc.asking.jax_traces import Tracer, is_tracing, trace_of
+from compile_ccc.asking.jax_traces import Tracer, trace_of
 from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit
@@ -79,11 +79,8 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
 
 
 def undone_by(undo: Callable[[], object]) -> None:
-    """Notes how what a program changes is put back, should it run again since a rule asks for a value.
-
-    A program within one that is being traced runs again with that.
-    """
-    if (look := _look.get()) is not _NONE and not is_tracing():
+    """Notes how what a program changes is put back, should it run again since a rule asks for a value."""
+    if (look := _look.get()) is not _NONE:
         look.ran.append(undo)
 
 

@@ -23,6 +23,7 @@ from compile_ccc.again import attempted
 from compile_ccc.asking.answers import Answers
 from compile_ccc.asking.asking import Asked
 from compile_ccc.asking.jax_traces import running_trace, trace_of
+from compile_ccc.asking.ruled_calls import undone_by
 from compile_ccc.asking.tracers import asked_of
 from compile_ccc.carriers import Trace, flatten, struct, unflatten
 from compile_ccc.reading.writing import as_number, is_known
@@ -60,7 +61,7 @@ def stage(tracee: Tracee, own: Trace, fixed: tuple[int, ...] = (), around: Surro
         with complaints():
             program = traced_with_known(runs.attempt, fixed, lambda: tracee.knowable, runs.no_refs)
     except Exception:
-        write(runs.left.written)
+        undone_by(write(runs.left.written))
         raise
     left = runs.left
     if left.copied:

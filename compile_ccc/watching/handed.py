@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from combinators.errors import UnsupportedError, definition_line
 from combinators.types import Opaque
 from combinators.values import Closure
 from compile_ccc.watching.before import is_shared
-from compile_ccc.watching.rebuilt import Copied, changed, held, may_change, put, same, settling
+from compile_ccc.watching.rebuilt import Copied, changed, held, holding, may_change, put, same, settling
 
 type Order = tuple[tuple[int, tuple[Any, ...]], ...]
 type Written = tuple[Any, Any]  # a container, or an array of NumPy, and what it holds from now on
@@ -90,10 +91,12 @@ def _twice(f: Any, value: Any) -> UnsupportedError:
     )
 
 
-def write(written: Sequence[Written]) -> None:
-    """Changes what the caller has."""
+def write(written: Sequence[Written]) -> Callable[[], object]:
+    """Changes what the caller has; gives what takes that back."""
+    before = [(original, holding(original)) for original, _ in written]
     for original, new in written:
         put(original, new)
+    return partial(write, before)
 
 
 def _pairs(own: Any, copies: Any) -> Iterator[tuple[Any, Any]]:

@@ -210,6 +210,15 @@ def put(original: Any, new: Any) -> None:
     (container.update if isinstance(container, dict) else container.extend)(new)
 
 
+def holding(original: Any) -> Any:
+    """What `put` takes, to have it hold what it holds now."""
+    if isinstance(original, np.ndarray):
+        return original.copy()
+    if isinstance(original, dict | _SEQUENCES):
+        return dict(original) if isinstance(original, dict) else list(original)
+    return _attributes(original)
+
+
 def held(container: Any) -> list[Any]:
     """The keys and values, or the parts, of a container that may change; the attributes of an object."""
     if isinstance(container, _SEQUENCES):

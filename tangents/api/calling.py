@@ -128,15 +128,17 @@ def asked_arguments(
             got=repr(argnums),
             hint="arguments are named by their places, which count from 0",
         )
-    for i in numbers:
-        if not -by_position <= i < len(arguments):
+    places: list[int] = []
+    for number in numbers:
+        if not -by_position <= number < len(arguments):
             raise ArityError(
                 "argnums names an argument that is not there",
-                expected=f"below {len(arguments)}",
-                got=str(i),
+                expected=f"from {-by_position} on, and below {len(arguments)}",
+                got=str(number),
                 hint="argnums counts the arguments from 0, keywords in the places that they have in the signature; "
                 "below 0, from the last one by position",
             )
+        places.append(i := number + by_position if number < 0 else number)
         if type(arguments[i]) is float or (isinstance(arguments[i], jax.Array) and not is_discrete(arguments[i])):
             continue  # as it is told soonest
         no_types(arguments[i])
@@ -144,12 +146,12 @@ def asked_arguments(
         real = [callable(leaf) or not is_discrete(type_of(leaf)) for leaf in leaves]
         if real and True not in real and not allow_int:
             raise NotDifferentiableError(
-                f"the gradient by argument {i} is asked for, and it is discrete",
+                f"the gradient by argument {number} is asked for, and it is discrete",
                 expected="an argument with floating-point numbers or functions in it",
                 got=argument_type(arguments[i]),
                 hint="pass a float, such as 2.0 for 2, name another argument by argnums, or set allow_int for zeros",
             )
-    return tuple([i + by_position if i < 0 else i for i in numbers])
+    return tuple(places)
 
 
 def _positions(argnums: Any) -> Any:

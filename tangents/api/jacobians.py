@@ -20,7 +20,7 @@ from combinators.errors import NotDifferentiableError
 from combinators.meaning.evaluate import evaluate
 from combinators.meaning.infer import infer
 from combinators.terms import Eval
-from combinators.types import Tensor, shape_struct, type_of
+from combinators.types import Tensor, is_discrete, shape_struct, type_of
 from combinators.values import Closure
 from compile_ccc.jaxprs.recording import record
 from compile_ccc.operators import on_leaves
@@ -168,7 +168,7 @@ def _derivatives(
     count = len(jax.tree.leaves(form.unflatten(types)[0])) if options.has_aux else len(types)
     leaves, of_primal = jax.tree.flatten(primal)
     numbers = asked.of(asked.arguments(of_primal.unflatten(range(len(leaves)))))
-    of_x = real({i: type_of(leaves[i]) for i in jax.tree.leaves(numbers)})
+    of_x = real({i: type_of(leaves[i]) for i in sorted(jax.tree.leaves(numbers))})
     of_y = real(dict(enumerate(types[:count])))
     mode = _mode(options, of_x, of_y)
     wanted = options.has_aux or options.with_value
@@ -180,7 +180,8 @@ def _derivatives(
     def block(j: int, i: int) -> Any:
         if (j, i) in blocks:
             return weakly(blocks[j, i], of_y[j].weak if mode == "forward" else of_x[i].weak)
-        return jnp.zeros((*types[j].shape, *jnp.shape(leaves[i])), types[j].dtype)
+        by = leaves[i] if is_discrete(leaves[i]) else types[j]
+        return jnp.zeros((*types[j].shape, *jnp.shape(leaves[i])), type_of(by).dtype)
 
     derivatives = [jax.tree.map(lambda i, j=j: block(j, i), numbers) for j in range(count)]
     return options.result(form.unflatten(y or types), derivatives)

@@ -139,8 +139,13 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
             got=others[0],
             hint="make it a float, or capture it" if discrete else "tangents.grad finds what a function captured",
         )
-    at = lambda *x: vjp(fun, *form.unflatten(x))[1]
-    tape = Tape(lambda *x: jax.tree.leaves(at(*x)), *map(shape_struct, types), opened=True)
+    at = lambda *x: vjp(fun, *form.unflatten(x))
+
+    def pulled(*x: Any) -> list[Any]:
+        y, pullback = at(*x)
+        return jax.tree.leaves(pullback(jax.tree.map(_some, y)))
+
+    tape = Tape(pulled, *map(shape_struct, types), opened=True)
     program = tape.giving(tape.result)
     constants = len(program.constants)
     if any(reached(program.jaxpr, [i >= constants for i in range(len(program.variables))])):
@@ -150,7 +155,12 @@ def linear_transpose(fun: Any, *primals: Any) -> Pullback:
             got=getattr(fun, "__name__", repr(fun)),
             hint="vjp(f, x) is the pullback at x, of any function",
         )
-    return at(*map(_zeros, types))
+    return at(*map(_zeros, types))[1]
+
+
+def _some(y: Any) -> Any:
+    """A cotangent of a leaf of a result, which does not depend on that."""
+    return (jnp.zeros if is_discrete(y) else jnp.ones)(jnp.shape(y), type_of(y).dtype)
 
 
 def _zeros(type: Tensor) -> Any:

@@ -68,7 +68,7 @@ def test_it_is_compiled_once(functions, compilations):
 
     points = [tuple(map(jnp.asarray, p)) for p in ((v, u), (u, v), (c, u))]
     cotangent = jnp.asarray(c)
-    apply(leave(*points[0]), cotangent), leave(*points[0])(cotangent)
+    apply(leave(*points[0]), cotangent), leave(*points[0])(cotangent), by_f(*points[0], c)
     compilations.new()
     for point in points:
         pullback = leave(*point)

@@ -12,7 +12,7 @@ import pytest
 from jax.custom_derivatives import SymbolicZero
 
 from combinators.errors import UnsupportedError
-from tangents import grad, jvp, value_and_grad
+from tangents import grad, hessian, jvp, value_and_grad
 
 pytestmark = pytest.mark.filterwarnings("ignore::combinators.errors.TracedAnewWarning")
 NUMBERS = [2.0, 3.0, 5.0, 7.0, 11.0]
@@ -183,6 +183,54 @@ def test_a_rule_that_begins_to_ask_in_a_later_call():
 
     derivative = grad(lambda x: f(x))
     assert [float(derivative(1.0)) for _ in range(3)] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("rule", "taken"), [(forward, 1.0), (both_ways, 11.0), (when_it_is_kept, 1.0)])
+@pytest.mark.parametrize("state", [[0], {0: 0}, np.zeros(1, np.float32)], ids=lambda state: type(state).__name__)
+def test_an_argument_is_changed_once_where_a_rule_asks(state, rule, taken, nested):
+    """The slope is how often the loss has run, times what the rule takes: 1 each time."""
+    f, state = rule(lambda: 1.0), state.copy()
+
+    def loss(x, q):
+        q[0] += 1
+        return f(x) * q[0]
+
+    slope = grad(loss)(2.0, state) if not nested else grad(lambda x: x * grad(loss)(2.0, state))(1.0)
+    assert slope == taken and state[0] == 1
+    for times in (2, 3):
+        assert grad(loss)(2.0, state) == times * taken and state[0] == times
+
+
+def test_an_argument_is_changed_once_where_a_rule_of_a_rule_asks():
+    """The slope of the slope is 3 above 1, once for each time that the loss has run."""
+    slope = jax.custom_jvp(lambda x: 3.0 * x)
+    slope.defjvp(lambda x, t: (3.0 * x[0], t[0] * (3.0 if x[0] > 1 else 2.0)))
+    f = jax.custom_jvp(lambda x: 1.5 * x * x)
+    f.defjvp(lambda x, t: (f(x[0]), t[0] * (slope(x[0]) if x[0] > 1 else 0.0)))
+
+    def loss(x, q):
+        q[0] += 1
+        return f(x) * q[0]
+
+    state = [0]
+    for times in (1, 2, 3):
+        assert hessian(loss)(2.0, state) == 3.0 * times and state == [times]
+
+
+def test_an_argument_grows_and_shrinks_once_where_a_rule_asks():
+    f, grown, left = forward(lambda: 1.0), [], [1, 2, 3]
+
+    def grows(x, q):
+        q.append(1.0)
+        return f(x) * len(q)
+
+    def takes(x, q):
+        q.pop()
+        return f(x) * len(q)
+
+    assert [float(grad(grows)(2.0, grown)) for _ in range(3)] == [1.0, 2.0, 3.0] and grown == [1.0, 1.0, 1.0]
+    assert [float(grad(takes)(2.0, left)) for _ in range(3)] == [2.0, 1.0, 0.0] and left == []
 
 
 def test_what_a_rule_takes_and_cannot_give_back_is_told():

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import combinators as C
 import tangents
 from combinators.errors import ArgumentError, ArityError, NotDifferentiableError, UnsupportedError
 from tangents import Pushforward, as_jax, grad, linear_transpose, linearize, value_and_grad
@@ -82,7 +83,23 @@ def test_the_transpose_of_a_linear_function():
     close(linear_transpose(lambda z: 1j * z, 1.0 + 0j)(1.0 + 0j)[0], 1j)  # no conjugate
 
 
-@pytest.mark.parametrize("f", [lambda x: x * x, jnp.sin, jnp.abs, lambda x: jnp.where(x > 0, x, 2 * x)])
+def test_the_transpose_of_a_loop_over_what_it_is_linear_in():
+    """Of the cotangents (1, 2, 4) of what comes out, each entry of x gets what follows from it."""
+    x, g = jnp.arange(3.0), jnp.array([1.0, 2.0, 4.0])
+    sums = lambda c, a: (c + a, c + a)
+    close(linear_transpose(lambda x: jax.lax.map(lambda a: 2.0 * a, x), x)(g)[0], [2.0, 4.0, 8.0])
+    close(linear_transpose(lambda x: jax.lax.scan(sums, 0.0, x)[1], x)(g)[0], [7.0, 6.0, 4.0])
+    close(linear_transpose(lambda x: jax.lax.scan(sums, 0.0, x)[0], x)(3.0)[0], [3.0, 3.0, 3.0])
+    close(linear_transpose(lambda x: C.fold(lambda c, a: 2.0 * c + a, 0.0, x), x)(1.0)[0], [4.0, 2.0, 1.0])
+
+
+def not_linear_in_a_loop(x):
+    return jax.lax.scan(lambda c, a: (c * a, None), 1.0, x[None] + jnp.arange(3.0))[0]
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x * x, jnp.sin, jnp.abs, lambda x: jnp.where(x > 0, x, 2 * x), not_linear_in_a_loop]
+)
 def test_the_transpose_of_what_is_not_linear_is_refused(f):
     with pytest.raises(NotDifferentiableError, match="not linear"):
         linear_transpose(f, 1.0)

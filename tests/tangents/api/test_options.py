@@ -207,6 +207,33 @@ def test_argnums_below_zero_count_the_arguments_by_position():
         grad(scaled, -3)(2.0, 3.0, scale=5.0)
 
 
+def test_a_keyword_is_not_the_last_argument_by_position():
+    power = lambda x, y, n=2: x * y**n
+    close(grad(power, -1)(2.0, 3.0, n=3), 2 * 3 * 3**2)
+    close(grad(lambda x, y, scale: x * y, -1)(2.0, 3.0, scale="whole"), 2.0)
+    with pytest.raises(NotDifferentiableError, match="discrete"):
+        grad(lambda x, n, k: x * n * k, -1)(2.0, 3, k=5.0)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_blocks_stand_in_the_order_in_which_they_are_asked_for(mode):
+    """∂(x² y) = (2 x y, x²), and ∂ by y comes first here; so do the rows of the second derivatives."""
+    f = lambda x, y: x**2 * y
+    close(jacobian(f, (1, 0), mode=mode)(2.0, 3.0), (4.0, 12.0))
+    close(jacobian(lambda *a: a[0] * a[1] ** 2 * a[2] ** 3, (2, 0, 1), mode=mode)(2.0, 3.0, 1.0), (54.0, 9.0, 12.0))
+    close(jacobian(f, (-1, -2), mode=mode)(2.0, 3.0), (4.0, 12.0))
+    close(hessian(f, (1, 0))(2.0, 3.0), ((0.0, 4.0), (4.0, 6.0)))
+    by_b, by_a = jacobian(jnp.outer, (1, 0), mode=mode)(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0, 5.0]))
+    close(by_b, np.einsum("i,jk->ijk", [1.0, 2.0], np.eye(3)))
+    close(by_a, np.einsum("ik,j->ijk", np.eye(2), [3.0, 4.0, 5.0]))
+
+
+def test_a_whole_number_has_rows_of_zeros_of_its_own_dtype():
+    of_x, of_n = jacobian(lambda x, n: x * n, (0, 1), allow_int=True, mode="reverse")(jnp.ones(2), 3)
+    close(of_x, 3 * np.eye(2))
+    assert of_n.dtype == jnp.int32 and of_n.tolist() == [0, 0]
+
+
 def test_an_argument_without_numbers_has_the_gradient_without_numbers():
     loss = lambda layers, x: sum(layers) + x**2
     assert grad(loss)([], 3.0) == []
