@@ -21,7 +21,7 @@ from combinators import staging
 from combinators.errors import line_of_error
 from combinators.memo import Table
 from compile_ccc.again import Run, attempted
-from compile_ccc.asking.jax_traces import Tracer, trace_of
+from compile_ccc.asking.jax_traces import Tracer, running_trace, trace_of
 from compile_ccc.asking.tracers import Asking, Traced, asked_of, running
 from compile_ccc.jaxprs import compat
 from compile_ccc.refusing.refusals import misfit
@@ -35,12 +35,14 @@ _LEVELS = 4  # of rules within rules
 class _Look:
     """How many levels of rules are looked into, whether there were so many, and how programs that ran are undone.
 
-    `before` gives what functions reach now, which can be put back.
+    `before` gives what functions reach now, which can be put back.  The programs are those that ran in the trace of the
+    look: what ran in another one inside of it is undone where that is made again.
     """
 
     def __init__(self, levels: int, before: Callable[[list[Any]], Any] | None = None):
         self.levels, self.before, self.reached = levels, before, False
         self.ran: list[Callable[[], object]] = []
+        self.trace = id(running_trace())
 
 
 _NONE = _Look(0)
@@ -63,7 +65,7 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
                 _look.reset(token)
                 if around is not _NONE:
                     around.reached |= look.reached
-                    around.ran += look.ran
+                    around.ran += look.ran if around.trace == look.trace else []
 
         def deeper(look: _Look, _: Result | None, error: Exception | None) -> _Look | None:
             more = look.reached or look.levels == around.levels
@@ -80,7 +82,7 @@ def asking_in_rules[**P, Result](f: Callable[P, Result]) -> Callable[P, Result]:
 
 def undone_by(undo: Callable[[], object]) -> None:
     """Notes how what a program changes is put back, should it run again since a rule asks for a value."""
-    if (look := _look.get()) is not _NONE:
+    if (look := _look.get()) is not _NONE and look.trace == id(running_trace()):
         look.ran.append(undo)
 
 
@@ -99,7 +101,7 @@ class levels_of:
         self._inner.before = before
 
     def __enter__(self) -> int:
-        if self._look is not _NONE:
+        if self._look.trace == self._inner.trace and self._look is not _NONE:
             self._inner.ran = self._look.ran
         self._token = _look.set(self._inner)
         return self._inner.levels
