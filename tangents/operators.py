@@ -64,7 +64,7 @@ def differential(f: Callable[..., Any]) -> Any:
                 "or state the pullback by custom(f, pullback)",
             ) from error
 
-    call.runs = direct  # type: ignore[attr-defined]
+    call.runs = direct  # type: ignore[attr-defined]  # functions have attributes, of which their type says nothing
     return call
 
 

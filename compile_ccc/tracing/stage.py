@@ -60,7 +60,7 @@ def stage(tracee: Tracee, own: Trace, fixed: tuple[int, ...] = (), around: Surro
     try:
         with complaints():
             program = traced_with_known(runs.attempt, fixed, lambda: tracee.knowable, runs.no_refs)
-    except Exception:
+    except Exception:  # what f has changed before it raised stays changed, as in Python
         undone_by(write(runs.left.written))
         raise
     left = runs.left

@@ -10,7 +10,7 @@ block of calls with a leading axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def loop(
         assert by_captures
         return by_captures()
     tape, residuals, out_marks = found
-    program = tape.giving(tape.result)
+    program = tape.giving(tape.result.values)
     state = space.remark(release(state), held)
     steps = term.length if term.length is not None else len(jax.tree.leaves(release(xs))[0])
     states, inputs = len(jax.tree.leaves(release(state))), jax.tree.leaves(release(xs))
@@ -121,14 +121,12 @@ def repeated(
 
     def attempt(held: Marks) -> tuple[Marks, tuple[Tape, Residuals, Marks] | None]:
         """A step whose state has these marks: which of these hold after it, and what it is."""
-        made: list[Any] = []
 
-        def forward(s: Any, x: Any) -> Any:
+        def forward(s: Any, x: Any) -> _Written:
             (after, out), pb = step(space.remark(s, held), x)
             stays = tuple(h and now for h, now in zip(held, space.marks(after), strict=True))
-            made[:] = [stays, None, None]
             if stays != held:
-                return ()
+                return _Written(stays)
             after = space.remark(release(after), held)
 
             def pull(g_s: Found, g_out: Found) -> tuple[Found, Found, Found]:
@@ -138,18 +136,25 @@ def repeated(
 
             examples = (space.structs(after), space.structs(out))
             residuals = Residuals(pull, examples, outside, jax.tree.leaves(x), opened=True)
-            made[:] = [stays, residuals, space.marks(out)]
-            return release(after), release(out), residuals.kept
+            return _Written(stays, (release(after), release(out), residuals.kept), residuals, space.marks(out))
 
         if space.has_functions(space.remark(release(state), held)):
             return held, None
         tape = Tape(forward, release(state), row_types(release(xs)))
-        stays, residuals, out_marks = made
-        return stays, (tape, residuals, out_marks)
+        return tape.result.stays, (tape, tape.result.residuals, tape.result.out_marks)
 
     leaves, form = jax.tree.flatten(release((f, state, xs)))
     key = (space, term, form, space.marks((f, state, xs)), tuple(map(aval_of, leaves)), staging.settings())
     return _held.of(key, space.marks(state), attempt)
+
+
+class _Written(NamedTuple):
+    """What is written down of a step: which leaves of the state stay held, and if it is as supposed, all the rest."""
+
+    stays: Marks
+    values: Any = ()
+    residuals: Any = None
+    out_marks: Marks = ()
 
 
 _held = Fixpoints[Marks]("held loop states")  # a leaf of the state stays held only if no step makes it active

@@ -71,7 +71,7 @@ def repetition(rep: Representation, space: Space, term: While, condition: Any, f
     held, found = repeated(space, term, eval, f, state, ())
     assert found
     tape, residuals, _ = found
-    program, silent = (tape.giving(tape.result, silent=without) for without in (False, True))
+    program, silent = (tape.giving(tape.result.values, silent=without) for without in (False, True))
     state = space.remark(release(state), held)
     form = jax.tree.structure(release(state))
     plain = Step(program, len(residuals.kept))

@@ -49,7 +49,8 @@ def _half(x: Any) -> Any:
 
 def places(x: Any) -> tuple[Any, Any]:
     """The row and the column of each entry of matrices."""
-    return tuple(lax.broadcasted_iota(np.int32, x.shape, x.ndim - k) for k in (2, 1))  # type: ignore[return-value]
+    numbers = lambda axis: lax.broadcasted_iota(np.int32, x.shape, axis)
+    return numbers(x.ndim - 2), numbers(x.ndim - 1)
 
 
 def on(condition: Any, x: Any) -> Any:
